@@ -56,10 +56,11 @@ _UNSAFE = re.compile(
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, with everything that could steer a terminal or hide in it made visible.
+    """Return ``text`` on one line, with everything that could steer a terminal or hide in it made
+    visible.
 
-    Control characters become their pictures (escape is ␛, newline ␊), the rest of the unsafe ones their Python escape
-    (``\\x9b``, ``\\u202e``). Tabs become spaces.
+    Control characters become their pictures (escape is ␛, newline ␊), the rest of the unsafe ones
+    their Python escape (``\\x9b``, ``\\u202e``). Tabs become spaces.
     """
     if "\t" in text:
         text = text.expandtabs(TAB_SIZE)

@@ -19,7 +19,7 @@ CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": 
 _AUTOGRAD_CACHE_OFF: dict[str, Any] = {"enable_autograd_cache": False}
 
 _as_before: list[list[tuple[Any, dict[str, Any]]]] = []
-"""For each capture that has them off, (config module, what the program had)."""
+"""(config module, what the program had), for each capture that has the caches off."""
 
 
 @contextlib.contextmanager

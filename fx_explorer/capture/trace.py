@@ -68,7 +68,7 @@ class _Records:
         self.spans = Spans(recording)
         self._errors: dict[str, str] = {}
         self._attempt = 0
-        """Of Dynamo at the frame that the record is about."""
+        """Which attempt of Dynamo's at the frame the record is about."""
         self._output_codes: list[tuple[str, str]] = []
         self._waited_before: dict[str, float] = {}
         """What the user had been waited for when the frame began, by compilation."""

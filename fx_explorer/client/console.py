@@ -18,10 +18,14 @@ MAX_LINE = 10_000
 
 MAX_LINES = 200_000
 MAX_CHARACTERS = 30_000_000
-"""Kept of one capture from its beginning. A program that prints for ever must not fill the disk."""
+"""The most characters that are kept from the beginning of one capture. A program that prints for
+ever must not fill the disk.
+"""
 
 MAX_LAST_LINES = 1_000
-"""Kept of its end where it prints more: what a program says last is what one looks for first."""
+"""The most lines that are kept from the end where a capture prints more: what a program says last
+is what one looks for first.
+"""
 
 FLUSH_S = 0.1
 WAITING_LINES = 20_000

@@ -40,7 +40,7 @@ class EndedWorker:
     """Everything that is known when the worker process is gone."""
 
     returncode: int
-    """Its exit status, or minus the signal's number."""
+    """The worker's exit status, or minus the signal's number."""
     last_words: str = ""
     """JSON of the Outcome the worker sent; empty when it died before."""
     activity: str = ""
@@ -52,7 +52,7 @@ class EndedWorker:
     timeout_s: float = 0.0
     python: str = ""
     last_output: str = ""
-    """Its last line on stderr."""
+    """The worker's last line on stderr."""
 
 
 def judge(remains: EndedWorker) -> Outcome:

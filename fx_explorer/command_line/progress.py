@@ -50,7 +50,7 @@ class CaptureNarration:
         self._shown = ""
         self._doing = ""
         self._splitters: dict[str, LineSplitter] = {}
-        """By stream: a long line is shown in pieces, before it ends."""
+        """The splitter of each stream: a long line is shown in pieces, before it ends."""
 
     def show(self, notice: Notice) -> None:
         if notice.kind == "worker":

@@ -18,7 +18,9 @@ from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 
 SIGN = b'"fx-explorer/report/'
-"""In the first line of every report: a file that has it is one of ours, and may be replaced."""
+"""This is in the first line of every report: a file that has it is one of ours, and may be
+replaced.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ class DynamicMark:
     """One size or number to be taken for variable from the first compilation on."""
 
     source: str
-    """As the environment variable takes it: ``L['x']:0``, ``L['k']``."""
+    """The size or number as the environment variable takes it: ``L['x']:0``, ``L['k']``."""
     cause: ExplainedRecompile
     """The first recompile it may avoid."""
 

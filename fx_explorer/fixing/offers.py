@@ -34,7 +34,7 @@ class FixOffer:
     broken: Subject
     fixes: tuple[Fix, ...]
     why_none: str
-    """Empty when there are fixes."""
+    """Why there are no fixes; empty when there are some."""
     request: CaptureRequest | None
     before: SessionFigures
     why_not_tried: str

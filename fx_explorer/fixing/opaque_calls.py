@@ -34,7 +34,7 @@ class OpaqueCall:
     name: str
     """Dotted, as it is known outside the file: ``zlib.crc32``."""
     written: str
-    """As it stands in the file."""
+    """The name of the function as it is written in the file."""
 
     @property
     def short_name(self) -> str:
@@ -86,7 +86,7 @@ class IsolatedExpression:
     """An expression as a function of its own could have it."""
 
     text: str
-    """With the parameters' names."""
+    """The expression, with the parameters' names."""
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
     """What they are given, as written where the expression was."""

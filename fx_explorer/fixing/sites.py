@@ -24,7 +24,7 @@ class Site:
     path: str
     line: int
     is_user: bool
-    """Not of an installed library."""
+    """Whether the file is the user's, and not of an installed library."""
     depth: int
     """0 for the innermost frame that can be edited."""
     code: Code

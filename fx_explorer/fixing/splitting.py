@@ -42,7 +42,7 @@ class _WayOfCompiling:
     """How the function comes to be compiled, and what takes that from it."""
 
     decorator: str
-    """For the new function; empty when compiling reaches it by itself."""
+    """The decorator of the new function; empty when compiling reaches it by itself."""
     splices: tuple[Splice, ...]
 
 

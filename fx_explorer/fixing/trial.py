@@ -38,7 +38,7 @@ class Trial:
     """Why, in a sentence."""
     before: SessionFigures
     after: SessionFigures | None
-    """None when the changed program could not be captured to its end."""
+    """The figures of the changed program; None when it could not be captured to its end."""
     verification: Verification | None
     took_s: float
 

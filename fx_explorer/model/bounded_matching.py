@@ -14,7 +14,7 @@ MOST_STEPS = 20_000_000
 """
 
 Opcode = tuple[str, int, int, int, int]
-"""As ``difflib.SequenceMatcher.get_opcodes`` has them."""
+"""An opcode as ``difflib.SequenceMatcher.get_opcodes`` has them."""
 
 
 class BoundedMatcher(difflib.SequenceMatcher[str]):

@@ -23,7 +23,7 @@ class Gpu:
     """
 
     name: str
-    """As in ``--gpu``: ``h100``."""
+    """The name, as in ``--gpu``: ``h100``."""
     title: str
     """The product, for people: ``NVIDIA H100 SXM 80 GB``."""
     device_name: str
@@ -38,11 +38,11 @@ class Gpu:
     registers_per_multiprocessor: int
     """Number of registers of 32 bits."""
     registers_per_thread: int
-    """At most."""
+    """The most registers that a thread can have."""
     register_granularity: int
     """A warp is given registers in multiples of this."""
     shared_per_block: int
-    """At most, for a kernel that asks for it (*opt-in*)."""
+    """The most that a kernel can have that asks for it (*opt-in*)."""
     shared_per_block_default: int
     shared_per_multiprocessor: int
     shared_granularity: int
@@ -53,7 +53,7 @@ class Gpu:
     threads_per_block: int
     blocks_per_multiprocessor: int
     l2_bytes: int
-    """As the driver reports it; on AMD that of one of the chiplets."""
+    """The size that the driver reports; on AMD that of one of the chiplets."""
     memory_bytes: int
     memory_bandwidth: int
     memory_bus_bits: int

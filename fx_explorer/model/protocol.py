@@ -16,7 +16,7 @@ from fx_explorer.model.rows.stepping import GATES, Changes, Gate, Pause
 from fx_explorer.model.stage import Direction, Stage
 
 TWICE_THE_BATCH = "twice the batch"
-"""In place of an expression for other inputs."""
+"""The words that take the place of an expression for other inputs."""
 
 
 @dataclass(frozen=True, slots=True)

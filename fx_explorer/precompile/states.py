@@ -37,7 +37,7 @@ class Mismatch:
     what: str
     """What is not as it was when the model was captured."""
     sentence: str
-    """The same as a sentence, which begins with what the function was compiled for."""
+    """The mismatch as a sentence, which begins with what the function was compiled for."""
     remedy: str = _OTHER_INPUTS
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ _NAMES = {
     "deterministic_algorithms_warn_only": "warn_only of torch.use_deterministic_algorithms",
 }
 _DTYPES = {5: torch.float16, 6: torch.float32, 7: torch.float64, 15: torch.bfloat16}
-"""As c10/core/ScalarType.h numbers them."""
+"""The types, by their numbers in c10/core/ScalarType.h."""
 
 
 @dataclass(frozen=True)

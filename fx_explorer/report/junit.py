@@ -67,5 +67,5 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def xml_safe(text: str) -> str:
-    """Control characters and lone surrogates as their Python escapes: ``\\x1b``."""
+    """Return a text with control characters and lone surrogates as their Python escapes: ``\\x1b``."""
     return _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)

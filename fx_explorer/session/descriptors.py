@@ -30,7 +30,7 @@ SPARE = 16
 """Numbers left to other threads while the rest is filled."""
 
 _fstat = os.fstat
-"""As it is before the program can put something else in its place."""
+"""The function as it is before the program can put something else in its place."""
 
 
 @dataclass(frozen=True, slots=True)

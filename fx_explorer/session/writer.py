@@ -40,7 +40,7 @@ _OF_AN_ATTEMPT = (
 
 
 _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
-"""Those that a forked child inherits."""
+"""The writers that a forked child inherits."""
 
 
 class SessionWriter:
@@ -58,7 +58,9 @@ class SessionWriter:
         self._alike = AlikeTexts()
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
-        """Those that SQLite opened: the file, its write-ahead log, and the index of that."""
+        """The descriptors that SQLite opened: the file, its write-ahead log, and the index of
+        that.
+        """
         self._is_abandoned = False
         before = open_numbers()
         with self._explained("create"):

@@ -19,9 +19,9 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 @dataclass(frozen=True, slots=True)
 class SourceOnDisk:
     encoding: str
-    """As its first lines declare it; ``utf-8-sig`` with a byte order mark."""
+    """The encoding that the first lines declare; ``utf-8-sig`` with a byte order mark."""
     lines: tuple[str, ...]
-    """With the ends they have."""
+    """The lines, with the ends they have."""
 
     @property
     def text(self) -> str:

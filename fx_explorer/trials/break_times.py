@@ -22,7 +22,7 @@ class BreakTimes:
 
     call: CallTime
     at_breaks: tuple[tuple[tuple[str, int, str], BreakTime], ...]
-    """By ``GraphBreak.cause``."""
+    """The times at breaks, by ``GraphBreak.cause``."""
 
 
 def why_not_measured(request: CaptureRequest | None) -> str:

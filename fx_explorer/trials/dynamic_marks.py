@@ -23,7 +23,9 @@ class DynamicMarkTrial:
     before: int
     """Compilations."""
     after: int | None
-    """None when the program could not be captured to its end."""
+    """How many compilations there were with the marks; None when the program could not be captured
+    to its end.
+    """
     problem: str
     """Why it could not."""
     took_s: float

@@ -20,7 +20,7 @@ from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_
 @dataclass(frozen=True, slots=True)
 class OptionTrial:
     settings: Mapping[str, object]
-    """By full name."""
+    """The values that were tried, by full name of the option."""
     outcome: Outcome
     before: SessionFigures
     after: SessionFigures

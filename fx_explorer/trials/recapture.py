@@ -39,11 +39,11 @@ class TrialWorker:
     python: str = sys.executable
     """The path of the interpreter."""
     timeout_s: float | None = None
-    """None: the limit of each kind of trial."""
+    """The limit for one trial; None for the limit of each kind of trial."""
 
 
 HERE = TrialWorker()
-"""In the interpreter that fx-explorer itself runs in."""
+"""The interpreter that fx-explorer itself runs in, with the limit of each kind of trial."""
 
 
 def say_nothing(*said: object) -> None:

@@ -29,7 +29,7 @@ class Captures:
         """With ``make_capture`` None there is nothing to run, and the app shows a saved session."""
         self._make_capture = make_capture
         self._made: list[CaptureLike] = []
-        """Those whose temporary session may still be shown."""
+        """The captures whose temporary session may still be shown."""
         self.live: LiveCapture | None = None
         """The running capture, or the last one."""
         self.incoming: SessionReader | None = None

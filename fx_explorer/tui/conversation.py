@@ -49,7 +49,7 @@ class _Conversation:
     def __init__(self, description: str) -> None:
         self.description = description
         self.has_opened = asyncio.Event()
-        """Its first dialog is there, or it is over without one."""
+        """Set when the first dialog is there, or when the conversation is over without one."""
 
 
 _opening: WeakKeyDictionary[App[Any], _Conversation] = WeakKeyDictionary()

@@ -55,7 +55,7 @@ class GeneratedKernel:
     """What one call reads and writes; -1 where Inductor was not asked."""
     estimated_flops: int = -1
     copied: tuple[CopiedLines, ...] = ()
-    """For a kernel of the user's: the lines of its source that are those of the user's files."""
+    """The lines of a user's kernel that are those of the user's files; empty for other kernels."""
     runs: tuple[str, ...] = ()
     """Graphs that it runs: a conditional's branches, a loop's condition and body, a region. Then it
     is no library call.
@@ -89,7 +89,7 @@ class LoweredKernels:
     failed.
     """
     kernels: tuple[GeneratedKernel, ...]
-    """In order of first call."""
+    """The kernels, in the order of their first calls."""
     without_kernel: Mapping[str, str] = field(default_factory=dict)
     """Call node that no kernel computes → why. Empty when code generation failed."""
     error: str = ""

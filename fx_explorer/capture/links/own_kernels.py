@@ -37,7 +37,9 @@ class CopiedLines:
 @dataclass(frozen=True, slots=True)
 class CopiedKernel:
     lines: tuple[CopiedLines, ...] = ()
-    """In the order of the kernel's source, which begins with the kernel itself."""
+    """The lines that were copied, in the order of the kernel's source, which begins with the kernel
+    itself.
+    """
     problems: tuple[str, ...] = ()
     """Functions whose lines are not linked, and why."""
 

@@ -138,7 +138,7 @@ _ARGUMENT_TYPES = {
     "recompile_limit": "int | None",
     "isolate_recompiles": "bool",
 }
-"""Those that can be given as plain data and decide what is compiled."""
+"""The arguments that can be given as plain data and decide what is compiled."""
 
 
 def _compile_settings(values: Mapping[str, object]) -> list[Setting]:

@@ -36,9 +36,9 @@ class DynamicShapes:
         self._automatic: dict[str, bool] = {name: getattr(config, name) for name in _OPTIONS}
         """Without the argument: as the program has them."""
         self._wanted: dict[str, bool] = {}
-        """Empty: what the program asked torch.compile for."""
+        """The options that are wanted; empty for what the program asked torch.compile for."""
         self._frame = contextlib.ExitStack()
-        """Puts the options back when the frame that is being captured is through."""
+        """What puts the options back when the frame that is being captured is through."""
 
     def want(self, dynamic: object) -> None:
         """Set the argument for frames captured from now on."""

@@ -1,4 +1,4 @@
-"""At a gate: the passes for it are applied, and the user is waited for."""
+"""What happens at a gate: the passes for it are applied, and the user is waited for."""
 
 from __future__ import annotations
 

@@ -44,4 +44,4 @@ CAUSES: tuple[Cause, ...] = (
     iterating.fixes,
     single_cut.fixes,
 )
-"""In the order their fixes are offered in."""
+"""The causes, in the order in which their fixes are offered."""

@@ -19,7 +19,7 @@ class BytecodeRun:
 
     id: int
     inputs: str
-    """In short: ``(f32[4, 8])``."""
+    """The inputs in short: ``(f32[4, 8])``."""
     ended: RunEnd = ""
     steps: int = 0
     said: str = ""

@@ -22,7 +22,7 @@ class ChildProcess:
     """0 when the process could not be seen."""
     beginning: Beginning
     command: str
-    """Its command line."""
+    """The command line of the process."""
     unseen: str = ""
     """Why it is not known what the process compiled; empty when it is."""
     compilations: int = 0

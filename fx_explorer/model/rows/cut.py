@@ -61,7 +61,7 @@ class Fallback:
     function: str
     file: str
     line: int
-    """Where it begins."""
+    """The line at which the function begins."""
     registry_id: str
     reason: str
     explanation: str = ""

@@ -60,7 +60,9 @@ class Graph:
     call_count: int = 0
     """Nodes that compute or select something: call_function, call_method, call_module."""
     label: str = ""
-    """For a nested compile region: the user's function, ``Block.forward`` or ``gate``."""
+    """The user's function of a nested compile region, ``Block.forward`` or ``gate``; empty for
+    other graphs.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Node:
     target: str
     """``aten.mul.Tensor``, ``torch.nn.functional.gelu``, a method or attribute name."""
     arguments: str
-    """As in FX code: ``view_1, 0.5, memory_format = torch.contiguous_format``."""
+    """The arguments as FX code: ``view_1, 0.5, memory_format = torch.contiguous_format``."""
     shape: tuple[str, ...] | None = None
     """Sizes as text, symbols included; None when the value is not a tensor."""
     dtype: str = ""
@@ -103,7 +105,7 @@ class Node:
     is_view: bool = False
     """Views, getitems and other nodes that compute nothing (no kernel can be expected)."""
     subgraph_names: tuple[str, ...] = ()
-    """For a higher-order op: names of its nested graphs."""
+    """The names of the graphs nested in a higher-order op; empty for other nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class KernelBuild:
     id: int
     kernel: int
     position: int
-    """In the order the autotuner would try them, from 0."""
+    """The place in the order in which the autotuner would try the configurations, from 0."""
     options: dict[str, object]
     """``{"XBLOCK": 1024, "num_warps": 4, "num_stages": 1}``."""
     gpu: str
@@ -65,7 +65,7 @@ class KernelBuild:
     lines_before: int = 0
     """Lines of that module in front of the source."""
     threads: int = NOT_KNOWN
-    """In a block."""
+    """How many threads a block has."""
     registers: int = NOT_KNOWN
     """Registers per thread."""
     spill_bytes: int = NOT_KNOWN

@@ -36,7 +36,7 @@ class GraphBreak:
     """
     end_line: int = 0
     end_column: int = 0
-    """Its last character's column, in ``end_line``."""
+    """The column of the last character, in ``end_line``."""
     chain: int = 0
     """The Stack of what was being compiled: the function that Python called, and what was inlined
     into it, outermost first.
@@ -110,9 +110,9 @@ class Symbol:
     source: str
     """Where it comes from: ``L['x'].size()[0]``."""
     hint: str
-    """Its value in the example inputs."""
+    """The value of the size in the example inputs."""
     range: str
-    """When it was made; ``guards`` narrowed it to ``final_range``."""
+    """The range when the symbol was made; ``guards`` narrowed it to ``final_range``."""
     stack: int = 0
     """Where the user's code made it need one."""
     sources: tuple[str, ...] = ()

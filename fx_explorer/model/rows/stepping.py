@@ -32,7 +32,7 @@ GATES: tuple[Gate, ...] = (
     "post_fusion",
     "output_code",
 )
-"""In the order they are reached."""
+"""The gates, in the order in which they are reached."""
 
 GATE_WORDS: dict[Gate, str] = {
     "dynamo": "Dynamo",
@@ -105,7 +105,9 @@ class Changes:
     """What makes a variant differ from the one before."""
 
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
-    """By full name: ``inductor.max_fusion_size``, ``compile.backend`` (see Setting)."""
+    """The options, by full name: ``inductor.max_fusion_size``, ``compile.backend`` (see
+    Setting).
+    """
     marks: tuple[Mark, ...] = ()
     passes: tuple[PassFile, ...] = ()
 

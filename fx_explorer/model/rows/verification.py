@@ -32,7 +32,7 @@ class Verification:
     none.
     """
     differences: tuple[str, ...]
-    """In words, the first ones; empty when all is equal."""
+    """The first differences, in words; empty when all is equal."""
     lost_lines: tuple[str, ...]
     """Printed or logged by the original alone, the first ones."""
     new_lines: tuple[str, ...]

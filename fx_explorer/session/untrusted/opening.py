@@ -23,7 +23,7 @@ MOST_BYTES = 256 << 20
 """The largest value of a row, as it lies in the file."""
 
 MOST_CPU_S = 20.0
-"""For one question to the file. Counting every link of 322,000 nodes takes 0.3 s."""
+"""The limit for one question to the file. Counting every link of 322,000 nodes takes 0.3 s."""
 
 STEPS_BETWEEN_LOOKS = 1_000_000
 """Steps of SQLite's virtual machine: some 10 ms."""

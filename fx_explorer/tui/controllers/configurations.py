@@ -33,7 +33,7 @@ class Configurations:
         self._builds = builds
         self.app = services.app
         self._all_asked: Asked | None = None
-        """None: nothing is being done."""
+        """What is being done; None when nothing is."""
 
     def want(self, event: CandidatesWanted) -> None:
         reader = self._services.explorer.reader

@@ -29,7 +29,7 @@ class Fixes:
         self.app = services.app
         self._try_fix = try_fix
         self._trials: dict[Path, list[Trial]] = {}
-        """By session."""
+        """The trials, by session."""
 
     @conversation("fixes", "look for what may take a graph break away")
     async def show(self) -> None:

@@ -52,7 +52,7 @@ class Trials:
         self._measure_breaks = measure_breaks
         self._try_dynamic = try_dynamic
         self._dynamic_trials: dict[tuple[Path, str], list[DynamicTrial]] = {}
-        """By session and expression for other inputs."""
+        """The trials, by session and by the expression for other inputs."""
 
     @conversation("measure", "choose what to build and run for its time")
     async def measure(self) -> None:

@@ -18,7 +18,7 @@ class Stop:
 
     view: str
     place: Place | None = None
-    """In the linked panes: what the cursor was on."""
+    """What the cursor was on in the linked panes."""
 
 
 class History(Generic[StopT]):

@@ -55,7 +55,7 @@ class ShowableDocuments:
     documents: Sequence[Document]
     """Graphs and texts of the compilation, in stage order."""
     compilation: int = 0
-    """Its id."""
+    """The id of the compilation."""
 
 
 def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direction = "") -> Document | None:

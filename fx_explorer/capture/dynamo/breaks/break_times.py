@@ -47,7 +47,7 @@ class CallSeconds:
 
     graphs_s: float = 0.0
     at_cuts_s: dict[int, float] = field(default_factory=dict)
-    """By frame that is cut."""
+    """Seconds at each cut, by the frame that is cut."""
 
 
 @dataclass

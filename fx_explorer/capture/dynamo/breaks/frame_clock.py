@@ -58,7 +58,9 @@ class _CompilationSoFar:
 
 
 class FrameClock:
-    """Put into whatever is compiled while it is ``installed``, it ticks from then on."""
+    """A clock that is put into whatever is compiled while it is ``installed``, and ticks from then
+    on.
+    """
 
     def __init__(self, recording: Recording, wait_for_device: Callable[[], object] | None = None) -> None:
         self._recording = recording

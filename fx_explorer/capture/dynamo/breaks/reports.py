@@ -54,7 +54,9 @@ class BreakReport:
     file: str
     line: int
     is_given_up: bool
-    """Says that the whole function is skipped; torch may have reported the break itself before."""
+    """Whether the report says that the whole function is skipped; torch may have reported the break
+    itself before.
+    """
 
 
 def parse_break(report: str) -> BreakReport:
@@ -133,7 +135,7 @@ class BreakContext:
     chain: tuple[Frame, ...] = ()
     """The function that Python called, and what was inlined into it down to the break."""
     extents: dict[tuple[str, int], Extent] = field(default_factory=dict)
-    """By file and line."""
+    """The extents, by file and line."""
 
     def extent(self, file: str, line: int) -> Extent:
         return self.extents.get((file, line), Extent())

@@ -57,7 +57,9 @@ class _StepFrame:
     names: Mapping[int, str]
     """``id`` of a function that Dynamo put among the globals → its name."""
     before: Mapping[str, _Seen] | None = None
-    """At the step before: locals by name, the stack by position (``[0]``). None at the first."""
+    """What was seen at the step before: locals by name, the stack by position (``[0]``). None at
+    the first step.
+    """
 
 
 class StepRecorder:
@@ -68,7 +70,7 @@ class StepRecorder:
     def __init__(self, recording: Recording, run: int, limit: int = MAX_STEPS) -> None:
         self.count = 0
         self.is_over = False
-        """Nothing more is recorded: the limit is reached, or something of ours broke."""
+        """Whether nothing more is recorded: the limit is reached, or something of ours broke."""
         self.as_python: list[str] = []
         """Functions that Dynamo has made bytecode for, and that ran as they were written."""
         self._recording = recording

@@ -75,7 +75,7 @@ def _type_name(value_type: type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Stands for a value that its source does not lead to from Python: what only C++ can reach."""
+    """A value that its source does not lead to from Python, because only C++ can reach it."""
 
 
 class ExampleValues:

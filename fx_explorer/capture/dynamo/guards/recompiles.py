@@ -70,7 +70,7 @@ counted.
 """
 
 OTHERS = ": other things, of which only the number is kept"
-"""In place of torch's words, for all that is beyond that."""
+"""The text that takes the place of torch's words for all that is beyond that limit."""
 
 _ABOUT = re.compile(r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)")
 

@@ -20,7 +20,7 @@ import torch
 from fx_explorer.capture.inductor.lines.line_text import LineNodes
 
 _KEY = "fx_explorer_choices"
-"""On a GraphLowering: name of a post-grad node → the choices for it."""
+"""The attribute of a GraphLowering that holds name of a post-grad node → the choices for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class TemplateChoice:
     """Name of the function in ``source``; empty: the name of the kernel that is taken."""
     options: dict[str, object]
     source: str
-    """Empty for a library call."""
+    """The source of the choice; empty for a library call."""
     timing_s: float = 0.0
-    """As the autotuner measured it on a real GPU; 0 when it did not."""
+    """The time that the autotuner measured on a real GPU; 0 when it did not."""
     error: str = ""
     alone: str = ""
     """The one node that ``source`` computes; empty: all that the kernel computes."""

@@ -37,10 +37,10 @@ _CALLS_NOTHING = ("MultiOutput", "AssertScalar")
 """
 
 IS_TEMPLATE = "@triton_heuristics.template("
-"""In the source of a Triton kernel that was made from a template."""
+"""This is in the source of a Triton kernel that was made from a template."""
 
 MULTIPLIES = "tl.dot"
-"""In the source of a Triton kernel that multiplies matrices itself."""
+"""This is in the source of a Triton kernel that multiplies matrices itself."""
 
 
 @dataclass

@@ -23,7 +23,7 @@ class NotedBuild:
     local_bytes: int
     shared_bytes: int
     folder: Path | None
-    """Its directory in Triton's cache; None when it was not built."""
+    """The build's directory in Triton's cache; None when it was not built."""
     timing_s: float = 0.0
 
 

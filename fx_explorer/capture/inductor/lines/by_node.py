@@ -22,7 +22,9 @@ from fx_explorer.capture.inductor.lines.line_text import LineNodes, RenderedText
 from fx_explorer.capture.torch_compat.patching import patched
 
 _KEY = "fx_explorer_node"
-"""In the meta of a loop body's node, and on a tagged ``inner_fn``: name of the post-grad node."""
+"""The key under which the meta of a loop body's node, and a tagged ``inner_fn``, hold the name of
+the post-grad node.
+"""
 
 
 class _State(threading.local):

@@ -24,7 +24,7 @@ between graphs, so only their shapes matter.
 """
 
 _libraries: list[Any] = []
-"""Kept, because an implementation goes when its library does."""
+"""The libraries are kept, because an implementation goes when its library does."""
 
 
 def add_operators(gpu: Gpu) -> None:

@@ -58,9 +58,11 @@ class _Scope:
     """Names that the body binds, in the order in which it first does."""
 
     carried: tuple[str, ...]
-    """Those with a value before the loop: each round begins with what the last one made of them."""
+    """The names with a value before the loop: each round begins with what the last one made of
+    them.
+    """
     new: tuple[str, ...]
-    """Those that the body makes for itself."""
+    """The names that the body makes for itself."""
 
 
 def _scope(code: Code, loop: cst.While) -> _Scope:

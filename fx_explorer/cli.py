@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever reads our output has left. Python would complain again when it flushes stdout at exit.
+        # Whoever reads our output has left. Python would complain again when it flushes stdout at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return exit_code
@@ -126,7 +127,8 @@ def _run(name: str, words: list[str]) -> int:
         prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
-    # argparse loses what follows "--" when options stand between it and the last positional argument.
+    # argparse loses what follows "--" when options stand between it and the last positional
+    # argument.
     own, script = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
     if script and _lacks_target(parser, own):
         own, script = [*own, "--", script[0]], script[1:]  # a file whose name begins with a dash

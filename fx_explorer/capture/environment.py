@@ -20,7 +20,8 @@ from fx_explorer.model import CaptureRequest
 
 def environment(request: CaptureRequest) -> dict[str, object]:
     """Make ``meta["environment"]``; the GPU is known once the program has used it."""
-    # Asking earlier would initialise CUDA in the user's process, which must not happen before the program itself does it.
+    # Asking earlier would initialise CUDA in the user's process, which must not happen before the
+    # program itself does it.
     cuda = torch.cuda.is_initialized() and not request.gpu
     return {
         "torch": torch.__version__,

@@ -104,7 +104,8 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
-            # It calls itself to apply options; and ahead of time the result is a file, which nothing else can stand for.
+            # It calls itself to apply options; and ahead of time the result is a file, which
+            # nothing else can stand for.
             is_nested = getattr(_inside, "is_nested", False)
             if is_nested or V.aot_compilation is True or not isinstance(model_, torch.fx.GraphModule):
                 return original(model_, *args, **kwargs)
@@ -190,7 +191,8 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
         _replace(stack, AsyncCompile, name, lambda *args, **kwargs: NotBuilt())
     # The whole module, when the wrapper too is C++.
     _replace(stack, getattr(codecache, "CppWrapperCodeCache", None), "load_pybinding", lambda *args, **kwargs: NotBuilt())
-    # With triton.autotune_at_compile_time (set for annotated regions) kernels would run in the middle of code generation.
+    # With triton.autotune_at_compile_time (set for annotated regions) kernels would run in the
+    # middle of code generation.
     _replace(stack, PythonWrapperCodegen, "generate_and_run_autotune_block", lambda wrapper: None)
     stack.enter_context(configured(config, {"compile_threads": 1}))  # no pool of compile processes is started
 

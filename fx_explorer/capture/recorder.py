@@ -82,7 +82,8 @@ def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates:
     """Return a recording that observes nothing yet."""
     state = Recording(writer, request, notify)
     if gates:
-        # Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting.
+        # Graphs are deferred where that makes no difference to the program: it runs eagerly while
+        # inspecting.
         state.boundary = SteppedBoundary(Stepper(state, gates, defers=request.pause == "dynamo" and not request.build))
     return state
 

@@ -92,7 +92,8 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
     source, traced = captured.output.backend_input, captured.output.graph_capture_output
     function = convert_frame.get_traced_fn(captured.model)[0]
     with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
-        # An entry of AOTAutograd's cache may be older than the classes that it names, so none is used; built kernels are.
+        # An entry of AOTAutograd's cache may be older than the classes that it names, so none is
+        # used; built kernels are.
         with nothing_found_in_caches():
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:

@@ -35,7 +35,8 @@ def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
 def _damage(reader: SessionReader) -> Iterator[str]:
     """Yield what is damaged. Raises NotASessionError for a row that cannot be."""
     for (line,) in reader.query("PRAGMA quick_check(20)"):
-        # SQLite before 3.42 finds NULLs that are not there in tables WITHOUT ROWID whose key is in another order.
+        # SQLite before 3.42 finds NULLs that are not there in tables WITHOUT ROWID whose key is in
+        # another order.
         if line != "ok" and not str(line).startswith("NULL value in"):
             yield f"the file is damaged ({' '.join(str(line).split())[:200]})"
     for row_type in schema.TABLES:

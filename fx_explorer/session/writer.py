@@ -66,9 +66,11 @@ class SessionWriter:
         with self._explained("create"):
             self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
             if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-                # Not for a session that is complete: that one stays a single file while rows are added.
+                # Not for a session that is complete: that one stays a single file while rows are
+                # added.
                 self._db.execute("PRAGMA journal_mode=WAL")
-            # OFF never waits for the disk. A killed process loses nothing by it, only a power cut could.
+            # OFF never waits for the disk. A killed process loses nothing by it, only a power cut
+            # could.
             self._db.execute("PRAGMA synchronous=OFF")
             with self.transaction():
                 if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
@@ -82,7 +84,8 @@ class SessionWriter:
         return str(self.path) != ":memory:"
 
     def _create(self) -> None:
-        # executescript() would commit the transaction, and a killed writer could leave half a schema.
+        # executescript() would commit the transaction, and a killed writer could leave half a
+        # schema.
         for statement in schema.create_sql().split(";\n"):
             if statement.strip():
                 self._db.execute(statement)
@@ -116,7 +119,8 @@ class SessionWriter:
 
     def _check_process(self) -> None:
         if getpid() != self._owner:
-            # SQLite connections must not be used across a fork (sqlite.org/howtocorrupt.html, "carrying an open database").
+            # SQLite connections must not be used across a fork (sqlite.org/howtocorrupt.html,
+            # "carrying an open database").
             self._abandon()
             raise SessionWriteError("what a forked child compiles is not recorded")
 

@@ -95,7 +95,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         the user agreed to run what a session holds that was captured elsewhere (``--trust``).
         """
         self.config = config or Config()
-        # Before Textual begins: to change the theme of an app that runs is to parse and apply all its styles once more.
+        # Before Textual begins: to change the theme of an app that runs is to parse and apply all
+        # its styles once more.
         self.set_reactive(App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme())
         super().__init__()
         self.captures = Captures(make_capture)

@@ -51,7 +51,8 @@ def load_config(path: Path) -> Config:
         return Config()
     except (OSError, UnicodeDecodeError) as error:
         return Config(problems=(f"{path} cannot be read ({error}); the default keys are in use",))
-    # Python 3.10 has no tomllib; tomli is the same module under its older name. Imported for those who have a file: 8 ms.
+    # Python 3.10 has no tomllib; tomli is the same module under its older name. Imported for those
+    # who have a file: 8 ms.
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         entries = tomllib.loads(text)

@@ -121,7 +121,8 @@ class Channel:
             except OSError:
                 chunk = None
             if chunk is None:
-                # The program closed descriptors that are not its own (a daemon does); go on without commands.
+                # The program closed descriptors that are not its own (a daemon does); go on without
+                # commands.
                 self._commands = None
                 return b""
             if not chunk:

@@ -31,7 +31,8 @@ class TargetProgram:
         """The programs that this one is compared with."""
 
     def begin(self) -> None:
-        # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
+        # Before the target's directory is on sys.path: a types.py or queue.py there must not reach
+        # torch's imports.
         self._progress.say(IMPORTING_TORCH)
         import_torch()
         self._begin_others()

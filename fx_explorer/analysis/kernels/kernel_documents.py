@@ -13,7 +13,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import build_with_level, build_with_source
 from fx_explorer.session.queries.lines import linked_lines
 
-# What reads the levels (candidates.py) is imported where it is used: 20 ms that the first paint does not need.
+# What reads the levels (candidates.py) is imported where it is used: 20 ms that the first paint
+# does not need.
 
 
 def gpu_of(reader: SessionReader) -> Gpu | None:

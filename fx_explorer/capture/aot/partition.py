@@ -46,7 +46,8 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 if kwargs.get(argument) is not None:
                     kwargs[argument] = _recording_compiler(recording, segment, kwargs[argument], direction)
             if kwargs.get("inference_compiler") is None and "fw_compiler" in kwargs:
-                # AOTAutograd would use the forward compiler, and the graph would pass for a forward.
+                # AOTAutograd would use the forward compiler, and the graph would pass for a
+                # forward.
                 kwargs["inference_compiler"] = _recording_compiler(
                     recording, segment, _unwrapped(kwargs["fw_compiler"]), "inference"
                 )

@@ -39,7 +39,8 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
     forward, backward = segment.aot["forward"], segment.aot["backward"]
     output = next(node for node in forward.ids if node.op == "output")
     returned: Sequence[Any] = output.args[0]
-    # A value that the program gets and the backward needs is returned twice; what is saved comes last.
+    # A value that the program gets and the backward needs is returned twice; what is saved comes
+    # last.
     from_the_end = {node.name: at - len(returned) for at, node in enumerate(returned) if isinstance(node, torch.fx.Node)}
     live = {node.name: node for node in output.all_input_nodes}
     storages = dict(_storages(forward))

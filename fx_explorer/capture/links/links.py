@@ -146,11 +146,12 @@ def _trace_back(
             return called, key
     if same_number and not node.meta.get("is_gradient_acc"):
         return same_number, "seq_nr"
-    # The sum of two gradients carries the number of some call, but the line of a use of the tensor, and a remark below it
-    # (torch/fx/traceback.py).
+    # The sum of two gradients carries the number of some call, but the line of a use of the tensor,
+    # and a remark below it (torch/fx/traceback.py).
     line, _, _ = (node.meta.get("stack_trace") or "").partition("Gradient addition node")
     near = tuple(row for one in node.all_input_nodes for row in certain.get(one, ()))
-    # One of the gradients was made by a call on that line: in a loop, this is the call, and the line is all turns of the loop.
+    # One of the gradients was made by a call on that line: in a loop, this is the call, and the
+    # line is all turns of the loop.
     made_it = tuple(row for row in dict.fromkeys(near) if earlier.is_on_line(row, line))
     return made_it or _within(homes, earlier.on_line(line, near), earlier), "stack_trace"
 

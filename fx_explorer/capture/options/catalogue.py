@@ -90,7 +90,8 @@ def _type_of(entry: Any, source: SettingHelp, default: object) -> str:
     """
     declared = _annotation(entry.value_type)
     if entry.value_type in (type(None), object, list, tuple, dict):
-        # Taken from the default, as the entry (or the class it is inherited from) has no annotation at run time.
+        # Taken from the default, as the entry (or the class it is inherited from) has no annotation
+        # at run time.
         declared = source.annotation or (source.guess if default is None else declared)
     type_text = plain_type(declared)
     if type_text and not fits(type_text, default):

@@ -22,7 +22,8 @@ def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
 
 
 def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str) -> frozenset[int]:
-    # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole model passes through.
+    # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole
+    # model passes through.
     found = column(
         reader,
         "WITH RECURSIVE reached(id) AS (SELECT value FROM json_each(?) "

@@ -62,7 +62,8 @@ class Trials:
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session
         if waiting is None or reader is None:
             return
-        # Before anything is compiled, but with Dynamo through all of the program, its breaks are known and can be measured.
+        # Before anything is compiled, but with Dynamo through all of the program, its breaks are
+        # known and can be measured.
         breaks = measurable_breaks(reader) if not waiting.gate or waiting == Waiting("dynamo") else []
         variants = [] if waiting.gate else measurable_variants(reader)
         found = [*breaks, *variants] if self._services.explorer.view == "breaks" else [*variants, *breaks]

@@ -55,8 +55,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
     LinkedPanes > .linked-panes--rule { color: $border; }
     LinkedPanes Pane.-first { border-left: none; }
     """
-    # Textual paints each container under a line that changed: with four panes a quarter of a frame. So the containers between
-    # this one and the panes' contents are hidden, and what shows between the panes is painted here.
+    # Textual paints each container under a line that changed: with four panes a quarter of a frame.
+    # So the containers between this one and the panes' contents are hidden, and what shows between
+    # the panes is painted here.
     COMPONENT_CLASSES: ClassVar[set[str]] = {"linked-panes--rule"}
 
     def __init__(self) -> None:

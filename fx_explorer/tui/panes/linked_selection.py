@@ -289,7 +289,8 @@ class LinkedSelection:
                     self._show(pane, None)
                     pane.say(self.levels.words(self._reader, pane.slot))
         if self.levels.kernel and self.levels.is_wanting(self._reader):
-            # Straight to the app: Textual stops what bubbles at whoever was being called when it was made, here the screen.
+            # Straight to the app: Textual stops what bubbles at whoever was being called when it
+            # was made, here the screen.
             self._linked.app.post_message(BuildWanted(self.levels.kernel.id, self.levels.position(self._reader)))
         return fresh
 

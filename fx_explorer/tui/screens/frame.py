@@ -184,7 +184,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         widget.display = True
         if name == "source" and not self.linked.panes:
             await self.linked_selection.show_preset("source")
-        # Before the others are hidden: when the focused widget disappears, Textual looks for another by itself.
+        # Before the others are hidden: when the focused widget disappears, Textual looks for
+        # another by itself.
         self.set_focus(self.body, scroll_visible=False)
         for other in self._view_widgets.values():
             other.display = other is widget

@@ -56,7 +56,8 @@ def conditions(reader: SessionReader) -> str:
     if gpu:
         parts.reverse()
     if "train" in target:
-        # A script says nothing beforehand: it trains if something of it was compiled for a backward.
+        # A script says nothing beforehand: it trains if something of it was compiled for a
+        # backward.
         trains = target["train"] or reader.count(Graph, stage="backward") > 0
         parts.append("training" if trains else "inference")
     if target.get("parameters"):

@@ -87,14 +87,16 @@ def osc52(text: str, *, in_tmux: bool = False) -> str:
     through tmux when it is around us.
     """
     sequence = f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07"
-    # tmux needs "set -g allow-passthrough on" for the wrapped form and "set-clipboard on" for the plain one: send both.
+    # tmux needs "set -g allow-passthrough on" for the wrapped form and "set-clipboard on" for the
+    # plain one: send both.
     return sequence + "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" if in_tmux else sequence
 
 
 def _run(command: Sequence[str], text: str) -> str:
     """Run a command. Returns what went wrong; empty when nothing did."""
     try:
-        # Not PIPE: xclip stays behind to serve the clipboard, and would keep our pipe open for ever.
+        # Not PIPE: xclip stays behind to serve the clipboard, and would keep our pipe open for
+        # ever.
         subprocess.run(
             command,
             input=text.encode("utf-8", "replace"),

@@ -42,7 +42,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
     DEFAULT_CSS = """
     LineCanvas { height: 1fr; background: $background; color: $foreground; overflow: hidden; }
     """
-    # Textual's scrollbars, though 0 cells wide, would be widgets that change at each scroll: it then lays everything out anew.
+    # Textual's scrollbars, though 0 cells wide, would be widgets that change at each scroll: it
+    # then lays everything out anew.
 
     def __init__(self, placeholder: str, name: str | None, id: str | None, classes: str | None) -> None:
         super().__init__(name=name, id=id, classes=classes)
@@ -218,7 +219,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
             self.reveal(line, center)
 
     def _resize_canvas(self) -> None:
-        # Not assigned: Textual would lay out and paint the whole screen again, which does not depend on how much there is here.
+        # Not assigned: Textual would lay out and paint the whole screen again, which does not
+        # depend on how much there is here.
         size = Size(self._margin + self.content_width + 1, self.line_count + self._header_height)
         self.set_reactive(Widget.virtual_size, size)
         left, top = self.scroll_offset

@@ -72,7 +72,8 @@ def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Only the target itself: a module that the target fails to import is the program's own error.
+        # Only the target itself: a module that the target fails to import is the program's own
+        # error.
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             raise TargetError(
                 f"there is no module {error.name!r} to import, neither in {os.getcwd()} nor on the path of {sys.executable}. "

@@ -124,8 +124,8 @@ class Comparison:
             return True
         self.compared["exception"] += 1
         both = original["raised"] and changed["raised"]
-        # Built code, and operators met while compiling, raise errors of their own: neither their type
-        # nor their message says anything about the change.
+        # Built code, and operators met while compiling, raise errors of their own: neither their
+        # type nor their message says anything about the change.
         if both and (self.is_built or _fails_as_an_operator(original, changed)):
             return False
         if original["raised"] != changed["raised"]:

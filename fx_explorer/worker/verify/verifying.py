@@ -65,7 +65,8 @@ def call_and_verify(
         return nothing_compared(before["problem"])
     programs.uncompiled.begin()
     programs.built.begin()
-    # What the original compiles by itself is left to the changed program too, which may compile another part of it.
+    # What the original compiles by itself is left to the changed program too, which may compile
+    # another part of it.
     compiled = target.callable if before["is_compiled"] else calling.compile_target(target, job)
     observer.set_state(before["state"])
     first, *others = calls(target.arguments)

@@ -173,7 +173,8 @@ class _Owners:
             self._by_code.get(part.conditions[0], -1) if part.conditions else -1,
             self._by_kind.get((kind, source), -1),
             self._by_source.get(source, -1) if callable(leaf.check) else -1,
-            # Relations are checked last; those that bound one size on both sides stand in one condition there, not in two.
+            # Relations are checked last; those that bound one size on both sides stand in one
+            # condition there, not in two.
             self._by_kind.get((SHAPES, ""), -1) if not leaf.source else -1,
         )
         return next((i for i in candidates if i >= 0), -1)

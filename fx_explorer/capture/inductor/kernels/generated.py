@@ -97,7 +97,8 @@ class KernelRecording:
         if waiting is None:
             self._deliver(progress)
         else:
-            # The C++ wrapper may generate its code twice (torch/_inductor/graph.py, codegen_with_cpp_wrapper): the last counts.
+            # The C++ wrapper may generate its code twice (torch/_inductor/graph.py,
+            # codegen_with_cpp_wrapper): the last counts.
             waiting[:] = [other for other in waiting if other.lowering is not progress.lowering]
             waiting.append(progress)
 

@@ -97,7 +97,8 @@ class LoweringInProgress:
         call.estimated_bytes = self._bytes.get(kernel, NOT_KNOWN)
         if kernel not in self._defined:  # the user's own
             call.estimated_bytes = self._estimate(bytes_of_calls, scheduler_nodes)
-        # A kernel may stand for a library's nodes (they share a buffer, say) without doing their work.
+        # A kernel may stand for a library's nodes (they share a buffer, say) without doing their
+        # work.
         call.estimated_flops = self._estimate(flops_of, nodes if MULTIPLIES in source else [])
         self._calls.append(call)
         if self._extern:
@@ -144,7 +145,8 @@ class LoweringInProgress:
         call.estimated_bytes = self._estimate(bytes_of_call, scheduler_node)
         call.estimated_flops = self._estimate(flops_of, nodes)
         self._calls.append(call)
-        # Right around the line and nowhere else: the wrapper drops memory lines at its end, and a mark there would keep them.
+        # Right around the line and nowhere else: the wrapper drops memory lines at its end, and a
+        # mark there would keep them.
         wrapper_lines.insert(at + 1, mark(call, is_end=True))
         wrapper_lines.insert(at, mark(call, is_end=False))
 

@@ -202,7 +202,8 @@ def _writeline(original: Callable[..., Any]) -> Callable[..., Any]:
             nodes = _state.written = [name]
         last = buffer._lines[-1]
         if type(last) is str:
-            # Inductor recognises these two by their exact type (_filter_pdl, torch/_inductor/codegen/triton.py).
+            # Inductor recognises these two by their exact type (_filter_pdl,
+            # torch/_inductor/codegen/triton.py).
             if last and "gdc_" not in last:
                 buffer._lines[-1] = TaggedLine(last, nodes)
         elif hasattr(last, "with_prefix"):

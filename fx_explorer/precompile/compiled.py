@@ -106,8 +106,8 @@ def bound(env: Any, backend_id: str, compiled: Callable[..., Any], extra_globals
 
 
 def forward_only_without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs only the forward without gradients. AOTAutograd's code for
-    training turns gradients on when it runs: inputs that require none have it save nothing.
+    """Return ``compiled``, called so that it saves nothing where gradients are off. AOTAutograd's
+    code for training turns them on when it runs, so it is given inputs that require none.
     """
 
     def run(*inputs: Any) -> Any:

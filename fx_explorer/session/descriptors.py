@@ -151,7 +151,7 @@ def _limit_raised() -> Iterator[int]:
 
 
 def _filled(base: int) -> list[int]:
-    """Return numbers that stand for nothing, opened so that none below ``base`` is free."""
+    """Return descriptors that are opened only so that no number below ``base`` is free."""
     taken: list[int] = []
     with contextlib.suppress(OSError):
         taken.append(os.open(os.devnull, os.O_RDONLY))

@@ -54,7 +54,9 @@ class BytecodeSteps:
             await explorer.go(left)
 
     async def _record(self, reader: SessionReader) -> StepRecord | None:
-        """Have the worker call the program once more; its answer is told as any other."""
+        """Have the worker call the program once more, and return the record; None when it cannot be
+        made. The worker's answer is told as any other.
+        """
         from fx_explorer.analysis.step_record import read_record
 
         live = self._services.captures.live

@@ -108,7 +108,7 @@ def _word(state: State, why: str) -> tuple[str, ...]:
 
 
 def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
-    """Return the latest stage, since it is the one we know of when somebody else is writing the
+    """Return only the latest stage: it is the one that is known when somebody else is writing the
     session.
     """
     return {max(reached, key=model.STAGES.index)} if reached else set()

@@ -113,8 +113,8 @@ def _unknown(code: Code, loop: cst.While) -> str:
 
 
 def _text(code: Code, loop: cst.While) -> str:
-    """Return the text that replaces the loop: two functions and the call. Their parameters are the
-    values that are carried; whatever else they read they close over.
+    """Return the text that replaces the loop: two functions and the call of ``torch.while_loop``.
+    Both functions take the values that are carried, and close over whatever else they read.
     """
     carried = _scope(code, loop).carried
     keep_on, one_round = new_name(code, "keep_on"), new_name(code, "one_round")

@@ -44,8 +44,8 @@ def _what(call: cst.Call, name: str) -> str:
 
 
 def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
-    """Yield the option by which torch makes the call after the graph (torch/_dynamo/config.py,
-    ``reorderable_logging_functions``). It takes plain functions only.
+    """Yield an edit that has torch make the call after the graph (torch/_dynamo/config.py,
+    ``reorderable_logging_functions``). That is offered for plain functions only.
     """
     if name in ("print", "warnings.warn") or name.startswith("logging."):
         written = site.code.source(call.func)

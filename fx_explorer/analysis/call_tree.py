@@ -1,4 +1,5 @@
-"""Which functions Python called, which of them were compiled, and into how many graphs: the program around its graph breaks.
+"""Which functions Python called, which of them were compiled, and into how many graphs: the program
+around its graph breaks.
 
 It is made of the rows of compilations (each knows where it was called), graphs and breaks.
 """

@@ -161,8 +161,8 @@ def artifact_document(artifact: model.Artifact, owner: str = "") -> Document:
 
 
 def graph_title(graph: model.Graph) -> str:
-    """Return ``Dynamo graph``, ``Backward · post-grad``, ``Forward graph · cond_true_0`` or ``Joint
-    graph · Block.forward``.
+    """Return ``Dynamo graph``, ``Backward · post-grad``, ``Forward graph · cond_true_0`` or
+    ``Joint graph · Block.forward``.
     """
     title = GRAPH_TITLES.get(graph.stage, graph.stage)
     if graph.stage == "post_grad":

@@ -1,4 +1,6 @@
-"""Find anything: nodes, kernels, source lines and graph breaks that contain what was typed, best first."""
+"""Find anything: nodes, kernels, source lines and graph breaks that contain what was typed, best
+first.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class Match:
 
 def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
     """Search for ``typed`` and return at most ``limit`` matches. Every word must occur (upper and
-    lower case alike); no words match nothing."""
+    lower case alike); no words match nothing.
+    """
     words = typed.casefold().split()
     if not words:
         return []

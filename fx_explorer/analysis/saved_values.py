@@ -84,13 +84,16 @@ COMPUTED = ("activation", "copy")
 
 
 def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
-    """Sum up what all saved values keep, or those of some kinds (``activation``, ``parameter`` …)."""
+    """Sum up what all saved values keep, or those of some kinds (``activation``, ``parameter``
+    …).
+    """
     return storage_total(row for row in _rows(reader) if not kinds or row.kind in kinds)
 
 
 def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
     """Sum up what these values keep: every storage counts once, and whole. Numbers are in no
-    storage."""
+    storage.
+    """
     sizes = {storage_of(row): kept_bytes(row) for row in rows if row.kind != "number"}
     known = [size for size in sizes.values() if size is not None]
     return SavedTotal(len(sizes), sum(known), len(sizes) - len(known))

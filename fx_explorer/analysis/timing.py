@@ -106,7 +106,9 @@ def exclusive_seconds(spans: Sequence[model.Span], loading: Mapping[int, frozens
     now = 0.0
 
     def advance(until: float) -> None:
-        """Give the time from ``now`` to ``until`` to whatever is open, closing what ends on the way."""
+        """Give the time from ``now`` to ``until`` to whatever is open, closing what ends on the
+        way.
+        """
         nonlocal now
         while open_spans and now < until:
             end, stage = open_spans[-1]

@@ -1,4 +1,6 @@
-"""The totals of a whole session that a screen always shows, counted once and the same everywhere."""
+"""The totals of a whole session that a screen always shows, counted once and the same
+everywhere.
+"""
 
 from __future__ import annotations
 

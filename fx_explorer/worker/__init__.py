@@ -1,1 +1,3 @@
-"""The worker process: finds the user's target, runs it under the recorder, says how it ended. Nobody imports it."""
+"""The worker process: finds the user's target, runs it under the recorder, says how it ended.
+Nobody imports it.
+"""

@@ -1,7 +1,7 @@
 """Do something right after the user's program has imported a module, as if the import had done it.
 
-A script must be the first to import torch: what it puts into ``os.environ`` before that (``TORCH_LOGS``, ``OMP_NUM_THREADS``,
-``CUDA_VISIBLE_DEVICES``) is read by the import.
+A script must be the first to import torch: what it puts into ``os.environ`` before that
+(``TORCH_LOGS``, ``OMP_NUM_THREADS``, ``CUDA_VISIBLE_DEVICES``) is read by the import.
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ class ScriptProgram:
 
     def _record(self) -> None:
         """Begin to record from within the script's ``import torch``, which must not fail by our
-        fault."""
+        fault.
+        """
         if self._progress.is_in_fork:
             self._record_child()
             return

@@ -90,7 +90,8 @@ def _is_ascii() -> bool:
 @contextlib.contextmanager
 def _in_utf8() -> Iterator[None]:
     """Replace an ASCII locale inside the block (torch/_inductor/utils.py, ``load_template``); the
-    program's is back afterwards."""
+    program's is back afterwards.
+    """
     before = locale.setlocale(locale.LC_CTYPE)
     if _is_ascii():
         with contextlib.suppress(locale.Error):  # a system without it: the import says what is wrong

@@ -1,8 +1,10 @@
-"""The worker process, started by path: ``python …/worker/worker.py NOTICES COMMANDS [JOB]`` (two inherited pipe descriptors).
+"""The worker process, started by path: ``python …/worker/worker.py NOTICES COMMANDS [JOB]`` (two
+inherited pipe descriptors).
 
-It runs in the interpreter of the user's choice, which need not have fx-explorer installed: the package is loaded from where
-this file lies, and nothing is added to ``sys.path``. This file only opens the door; ``job.py``, or the module that JOB names,
-does the work. It keeps to syntax that old interpreters read, so that even they get an explanation instead of a SyntaxError.
+It runs in the interpreter of the user's choice, which need not have fx-explorer installed: the
+package is loaded from where this file lies, and nothing is added to ``sys.path``. This file only
+opens the door; ``job.py``, or the module that JOB names, does the work. It keeps to syntax that old
+interpreters read, so that even they get an explanation instead of a SyntaxError.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ MINIMUM = (3, 10)
 
 
 def load_package() -> None:
-    """Put the fx_explorer that this file belongs to into ``sys.modules``, whatever else is installed under that name."""
+    """Put the fx_explorer that this file belongs to into ``sys.modules``, whatever else is
+    installed under that name.
+    """
     import importlib.util
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -1,4 +1,6 @@
-"""The tensors at graph breaks: what is handed over, which graph takes it, which kernels touch it, and how big it is."""
+"""The tensors at graph breaks: what is handed over, which graph takes it, which kernels touch it,
+and how big it is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Graph breaks that torch's own code makes: an optimizer's step, a hook, a layer. The user's line only calls it."""
+"""Graph breaks that torch's own code makes: an optimizer's step, a hook, a layer. The user's line
+only calls it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class BreakInTorch:
 
 def torchs_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]) -> BreakInTorch | None:
     """Tell whether torch's own code breaks. None for a break in the user's code, or in that of
-    another library."""
+    another library.
+    """
     inner = chain[-1] if chain else None
     if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
         part = _part(reader, inner.file)

@@ -15,7 +15,8 @@ from fx_explorer.session import SessionReader
 
 def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
     """Say how the Dynamo graphs of two compilations (row ids) differ; empty when one of them has
-    none."""
+    none.
+    """
     graphs = [reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1) for row in (before, after)]
     if not all(graphs):
         return ""
@@ -24,8 +25,8 @@ def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
 
 
 def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
-    """Return ``the graphs are the same but for sizes``, ``1 operation more: sub`` or ``the same
-    operations with other arguments: …``.
+    """Return ``the graphs are the same but for sizes``, ``1 operation more: sub`` or
+    ``the same operations with other arguments: …``.
     """
     rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
     calls = [row for row in rows if _is_call(row)]

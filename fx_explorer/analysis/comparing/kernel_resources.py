@@ -39,7 +39,8 @@ def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
 
 def configuration_pairs(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[ConfigurationPair]:
     """Pair the configurations that were built: those of both sides and those of one, in the order
-    of the first."""
+    of the first.
+    """
     sides = [_by_options(reader, use.kernel) if use else {} for reader, use in ((left, pair.left), (right, pair.right))]
     every = dict.fromkeys([*sides[0], *sides[1]])
     return [ConfigurationPair(dict(key), sides[0].get(key), sides[1].get(key)) for key in every]

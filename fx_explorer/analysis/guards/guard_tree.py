@@ -163,7 +163,8 @@ _CODE_ASKS = {
 
 def asks(check: model.GuardCheck) -> str:
     """Say what a check asks, in the terms of PyTorch's users; in torch's own code where there is no
-    plainer way."""
+    plainer way.
+    """
     if check.kind == "TENSOR_MATCH":
         return _tensor_asks(check.code) or check.code
     plain = _ASKS.get(check.kind) or next((words for part, words in _CODE_ASKS.items() if part in check.code), None)

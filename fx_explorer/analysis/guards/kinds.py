@@ -46,7 +46,9 @@ KIND_IN_WORDS: dict[str, str] = {
     "FSDP_TRAINING_STATE": "FSDP's training state stays as it was",
     "AUTOGRAD_SAVED_TENSORS_HOOKS": "saved-tensor hooks stay as they were",
 }
-"""torch's guard types (``torch/_dynamo/guards.py``, methods of GuardBuilder) → what they ask for."""
+"""torch's guard types (``torch/_dynamo/guards.py``, methods of GuardBuilder) → what they ask
+for.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ class ExplainedSymbol:
     """The relations between sizes that mention it."""
     stack: tuple[model.Frame, ...] = ()
     """Frames of the user's code where it was fixed, outermost first; where it was made, when it was
-    not fixed."""
+    not fixed.
+    """
 
     @property
     def state(self) -> str:
@@ -49,7 +50,9 @@ class ExplainedSymbol:
 
 
 def symbols(reader: SessionReader, compilation: int | None = None) -> list[ExplainedSymbol]:
-    """List the symbols of Dynamo's last attempt at each compilation, in the order they were made."""
+    """List the symbols of Dynamo's last attempt at each compilation, in the order they were
+    made.
+    """
     only = {} if compilation is None else {"compilation": compilation}
     rows = reader.rows(model.Symbol, **only)
     last: dict[int, int] = {}

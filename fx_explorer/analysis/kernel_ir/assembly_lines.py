@@ -35,7 +35,8 @@ def is_instruction(line: str) -> bool:
 
 def instruction_lines(text: str) -> list[int]:
     """Find the instructions of a PTX or AMDGCN text. They stand in functions, which end where
-    AMDGCN's tables begin."""
+    AMDGCN's tables begin.
+    """
     code = text.split("\n")
     end = next((i for i, line in enumerate(code) if line.startswith(".Lfunc_end")), len(code))
     return [number for number, line in enumerate(code[:end], 1) if is_instruction(line)]
@@ -46,7 +47,9 @@ def sass_instruction_lines(text: str) -> list[int]:
 
 
 def assembly_lines(text: str, file: KernelFile) -> LineMap:
-    """Map the instructions of a PTX or AMDGCN text to lines of the kernel; directives are left out."""
+    """Map the instructions of a PTX or AMDGCN text to lines of the kernel; directives are left
+    out.
+    """
     mapped: LineMap = {}
     lines = text.split("\n")
     current: tuple[int, ...] = ()

@@ -23,7 +23,9 @@ class KernelFile:
     name: str
     """Base name of the module's file. If empty, the outermost file is the kernel's."""
     lines_before: int = 0
-    """Lines of the module in front of the source: output code quotes a kernel with an empty line before it."""
+    """Lines of the module in front of the source: output code quotes a kernel with an empty line
+    before it.
+    """
 
     def line(self, file: str, line: int) -> int:
         """Return the source's line for ``line`` of ``file``; 0 when that is another file, or no

@@ -1,4 +1,5 @@
-"""Lines of LLVM IR: ``!dbg !12`` at the end of an instruction, and the ``DILocation`` that this names.
+"""Lines of LLVM IR: ``!dbg !12`` at the end of an instruction, and the ``DILocation`` that this
+names.
 
 Format: LLVM's language reference, "Specialized Metadata Nodes".
 """

@@ -58,7 +58,8 @@ def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
 
 def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
     """Find kernels by their whole name, else by any part of it: several compilations may have one
-    of the same name."""
+    of the same name.
+    """
     every = [*triton_kernels(reader), *tuned_libraries(reader)]
     return [kernel for kernel in every if kernel.name == name] or [kernel for kernel in every if name in kernel.name]
 
@@ -121,7 +122,8 @@ def _assembly(build: KernelBuild) -> int:
 
 def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None) -> Roofline:
     """Estimate one call of a kernel. With a build, its matrix instructions say which of the GPU's
-    peaks counts; without one, the type of the nodes does."""
+    peaks counts; without one, the type of the nodes does.
+    """
     assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
     kind = number_kind(assembly) if assembly else ""
     return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or _kind_of_inputs(reader, kernel))

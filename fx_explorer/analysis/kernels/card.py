@@ -43,8 +43,8 @@ def not_described(reader: SessionReader) -> str:
 
 
 def _of_a_build(reader: SessionReader) -> str:
-    """Return the GPU that a build names, for a session that ended before its environment was written
-    again.
+    """Return the GPU that a build names, for a session that ended before its environment was
+    written again.
     """
     return next((row.gpu for row in reader.rows(KernelBuild, limit=1)), "")
 

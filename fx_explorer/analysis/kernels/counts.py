@@ -42,8 +42,8 @@ class DirectionKernels:
     libraries: tuple[str, ...]
     """Names of the library calls, most frequent first."""
     control: tuple[str, ...] = ()
-    """Operations that run other graphs, in words: ``conditional``, ``loop``, ``call of a
-    region``.
+    """Operations that run other graphs, in words: ``conditional``, ``loop``,
+    ``call of a region``.
     """
 
 

@@ -17,7 +17,8 @@ NO_GPU = "This session has no Triton kernels: all it computes are calls of libra
 
 def first_triton_kernel(reader: SessionReader, compilation: int) -> model.Kernel | None:
     """Return the first Triton kernel of the compilation that is looked at, forward before backward;
-    of any other compilation if it has none."""
+    of any other compilation if it has none.
+    """
     kernels = triton_kernels(reader)
     return next((kernel for kernel in kernels if kernel.compilation == compilation), next(iter(kernels), None))
 

@@ -51,8 +51,8 @@ def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: K
 
 
 def in_short(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None) -> list[str]:
-    """Return the facts for one line: ``at least 0.15 µs (estimate)``, ``24 registers``, ``100 %
-    occupancy``.
+    """Return the facts for one line: ``at least 0.15 µs (estimate)``, ``24 registers``,
+    ``100 % occupancy``.
     """
     found = estimate(reader, kernel, gpu, build)
     told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"] if found.estimated_s else []

@@ -34,7 +34,9 @@ def was_launched(reader: SessionReader) -> bool:
 
 
 def launches_in_words(reader: SessionReader, kernel: model.Kernel) -> list[str]:
-    """Write one line per size, the most frequent first, and why there are no times when there are none."""
+    """Write one line per size, the most frequent first, and why there are no times when there are
+    none.
+    """
     launches = sorted(reader.rows(KernelLaunch, kernel=kernel.id), key=lambda row: -row.count)
     lines = [f"launched {counted(row.count, 'time')}{_grid(row)}" for row in launches]
     rows = real_builds(reader, kernel)

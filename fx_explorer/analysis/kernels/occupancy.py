@@ -18,8 +18,9 @@ Limit = Literal["warps", "blocks", "registers", "shared"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 PARTS = 4
-"""A multiprocessor has four schedulers, each with a quarter of the registers (``cuda_occupancy.h``: numSubPartitions; AMD: four
-SIMD units). A warp's registers come out of one quarter."""
+"""A multiprocessor has four schedulers, each with a quarter of the registers (``cuda_occupancy.h``:
+numSubPartitions; AMD: four SIMD units). A warp's registers come out of one quarter.
+"""
 
 LIMIT_WORDS: dict[Limit, str] = {
     "warps": "the number of warps a multiprocessor can hold",
@@ -54,7 +55,8 @@ class Occupancy:
 
 def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occupancy:
     """Compute the occupancy of a kernel with ``threads`` per block, ``registers`` per thread and
-    ``shared_bytes`` per block (static and dynamic)."""
+    ``shared_bytes`` per block (static and dynamic).
+    """
     warps = -(-threads // gpu.warp_size)
     max_warps = gpu.threads_per_multiprocessor // gpu.warp_size
     by_limit: dict[Limit, int] = {
@@ -69,7 +71,8 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occu
 
 def _by_slots(gpu: Gpu, warps: int, max_warps: int) -> int:
     """Blocks that the slots allow. On AMD barriers are counted, and a single wavefront needs none
-    (LLVM, ``getMaxWorkGroupsPerCU``)."""
+    (LLVM, ``getMaxWorkGroupsPerCU``).
+    """
     return max_warps if gpu.vendor == "amd" and warps == 1 else gpu.blocks_per_multiprocessor
 
 

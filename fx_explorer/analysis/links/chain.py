@@ -27,7 +27,8 @@ Lines = frozenset[int]
 
 def linked_with_levels(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, Lines]:
     """Do what ``linked_places`` does when some of the documents, or that of ``place``, are levels
-    below a kernel."""
+    below a kernel.
+    """
     documents = list(shown)
     builds = {document: build for document in {*documents, place.document} if (build := build_of(reader, document))}
     above = [document for document in documents if document not in builds]

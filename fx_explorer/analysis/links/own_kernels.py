@@ -1,4 +1,6 @@
-"""The user's own Triton kernels: a line where it is written, and the lines of the kernels that torch copied it into."""
+"""The user's own Triton kernels: a line where it is written, and the lines of the kernels that
+torch copied it into.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from fx_explorer.session.queries.lines import kernel_around
 
 def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
     """Return where a line of the user's file was copied to, or where a line of a kernel was copied
-    from, also when the kernel stands in output code. Empty anywhere else."""
+    from, also when the kernel stands in output code. Empty anywhere else.
+    """
     document, line = place.document, place.line + 1
     if document.kind == "source":
         return reader.rows(model.LineSource, file=document.id, source_line=line, how="copied")

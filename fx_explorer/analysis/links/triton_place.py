@@ -1,4 +1,6 @@
-"""The way up from a level below a kernel: the line of Triton source that a line of it was made from."""
+"""The way up from a level below a kernel: the line of Triton source that a line of it was made
+from.
+"""
 
 from __future__ import annotations
 

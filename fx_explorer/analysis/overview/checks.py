@@ -121,7 +121,8 @@ def _recompiles(reader: SessionReader, limit: int) -> Check:
 
 def _guards(reader: SessionReader, limit: int) -> Check:
     """Count guards by compilation: they are checked at each call of the function, and each
-    compilation has its own."""
+    compilation has its own.
+    """
     own = [
         (Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
         for one in first_variants(reader)

@@ -1,4 +1,6 @@
-"""Events at lines of the user's source: where a graph broke, and what made a function be compiled again."""
+"""Events at lines of the user's source: where a graph broke, and what made a function be compiled
+again.
+"""
 
 from __future__ import annotations
 

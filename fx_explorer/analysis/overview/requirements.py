@@ -19,7 +19,9 @@ Requirement = Callable[[SessionReader, str], "Check | None"]
 
 
 def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[Check]:
-    """List the requirements that are not met, but for the ``allowed`` ones (names of REQUIREMENTS)."""
+    """List the requirements that are not met, but for the ``allowed`` ones (names of
+    REQUIREMENTS).
+    """
     judged = (require(reader, name) for name, require in REQUIREMENTS.items() if name not in allowed)
     return [placed(reader, check) for check in judged if check]
 

@@ -54,7 +54,9 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def first_question(facts: list[Fact]) -> Fact | None:
-    """Find the fact of the overview that makes the code differ from the GPU's and can be put right."""
+    """Find the fact of the overview that makes the code differ from the GPU's and can be put
+    right.
+    """
     return next((fact for fact in facts if fact.detail.endswith(AS_ON_THE_GPU)), None)
 
 

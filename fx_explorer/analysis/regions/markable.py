@@ -1,4 +1,6 @@
-"""The ways in which a selection can be marked as a region: by its nodes, by a module, or by source lines."""
+"""The ways in which a selection can be marked as a region: by its nodes, by a module, or by source
+lines.
+"""
 
 from __future__ import annotations
 

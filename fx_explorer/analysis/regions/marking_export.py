@@ -1,4 +1,6 @@
-"""Regions marked by hand, as the edit of the user's source that marks them there: pure text in, a unified diff out."""
+"""Regions marked by hand, as the edit of the user's source that marks them there: pure text in, a
+unified diff out.
+"""
 
 from __future__ import annotations
 

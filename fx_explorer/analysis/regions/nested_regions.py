@@ -1,4 +1,6 @@
-"""Nested compile regions (``torch.compiler.nested_compile_region``): how often each is called and compiled."""
+"""Nested compile regions (``torch.compiler.nested_compile_region``): how often each is called and
+compiled.
+"""
 
 from __future__ import annotations
 

@@ -62,15 +62,16 @@ def _other_variant(reader: SessionReader, variant: model.Compilation, kernels: l
 
 def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[str]:
     """Say what makes a variant differ from the one it set out from: its changes, and the region
-    that alone was lowered anew."""
+    that alone was lowered anew.
+    """
     lowered = [one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph]
     alone = dict.fromkeys(one.name for one in lowered if not one.is_reused) if any(one.is_reused for one in lowered) else {}
     return [*(f'only region "{name}"' for name in alone), *changes_in_words(model.Changes.from_json(variant.changes or {}))]
 
 
 def changes_in_words(changes: model.Changes) -> list[str]:
-    """Return ``inductor.max_fusion_size = 8``, ``region "mlp"`` or ``pass_ of fold.py after the
-    joint graph`` for each change.
+    """Return ``inductor.max_fusion_size = 8``, ``region "mlp"`` or
+    ``pass_ of fold.py after the joint graph`` for each change.
     """
     words = [f"{name} = {value}" for name, value in changes.settings.items()]
     words += [f'region "{mark.name}"' for mark in changes.marks]

@@ -52,7 +52,9 @@ class Boundary(Protocol):
         """Rename the attempt ``name`` to ``aside``."""
 
     def lowered_ahead(self, name: str, lowering: LoweringRequest) -> None:
-        """Hear how the graph of a function that was captured ahead of time is about to be lowered."""
+        """Hear how the graph of a function that was captured ahead of time is about to be
+        lowered.
+        """
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
         """Return the backend's answer for a graph that Dynamo has captured. ``compile_here`` is

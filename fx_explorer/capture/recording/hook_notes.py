@@ -31,7 +31,9 @@ class GuardedValue:
 
 @dataclass(slots=True)
 class FailedGuard:
-    """A guard that failed before a recompile, in torch's words for the latest compilation it failed in."""
+    """A guard that failed before a recompile, in torch's words for the latest compilation it failed
+    in.
+    """
 
     reason: str
     value: GuardedValue

@@ -1,7 +1,9 @@
-"""What the hooks share while a capture runs: the writer, the compilation in progress, and what is known of it so far.
+"""What the hooks share while a capture runs: the writer, the compilation in progress, and what is
+known of it so far.
 
-The hooks (dynamo/, aot/, inductor/, trace.py) see torch; this file turns what they see into rows. A fault of ours must
-never become a fault of the user's compile: every hook does its recording inside ``noting``.
+The hooks (dynamo/, aot/, inductor/, trace.py) see torch; this file turns what they see into rows. A
+fault of ours must never become a fault of the user's compile: every hook does its recording inside
+``noting``.
 """
 
 from __future__ import annotations
@@ -324,7 +326,8 @@ class Recording:
 
     def noting_guards(self, what: str, stage: Stage | None = None) -> _Noting:
         """Do as ``noting`` where guards are evaluated: they look at whether ``__torch_function__``
-        is on."""
+        is on.
+        """
         return _Noting(self, what, stage, DynamoOff())
 
     def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:

@@ -1,4 +1,6 @@
-"""Options that the user sets while a capture is stepped through: for everything that follows, or for one variant."""
+"""Options that the user sets while a capture is stepped through: for everything that follows, or
+for one variant.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,9 @@ def _is_compilers(error: OSError) -> bool:
 
 
 def keep_apart(gpu: Gpu, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Hide a real GPU from torch, which has not been imported yet, and give both compilers caches that are ours."""
+    """Hide a real GPU from torch, which has not been imported yet, and give both compilers caches
+    that are ours.
+    """
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         environ[name] = ""
     home = made(cache_home() / "virtual_gpu" / gpu.name)

@@ -1,7 +1,7 @@
 """Decides what the linked panes show and what lights up in them.
 
-A pane only tells where its cursor went. The other panes are turned to what belongs there, and the linked lines light up;
-panes moved by it do not answer back, so there is no loop.
+A pane only tells where its cursor went. The other panes are turned to what belongs there, and the
+linked lines light up; panes moved by it do not answer back, so there is no loop.
 """
 
 from __future__ import annotations

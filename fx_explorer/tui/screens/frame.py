@@ -357,7 +357,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.find_bar.show_count(event)
 
     def show_inspector(self) -> None:
-        """Say what the cursor is on. Costs 1 ms, and is painted in the same frame as what lights up."""
+        """Say what the cursor is on. Costs 1 ms, and is painted in the same frame as what lights
+        up.
+        """
         place = self.place
         if self.reader is None:
             return

@@ -1,4 +1,6 @@
-"""Help for what has the focus: what it shows, and every key that works in it, as the user has mapped them."""
+"""Help for what has the focus: what it shows, and every key that works in it, as the user has
+mapped them.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ class PassesScreen(DifferenceScreen):
     DEFAULT_CSS = "PassesScreen #difference { height: 2fr; }"
 
     def __init__(self, title: str, dump: Dump, keymap: Keymap) -> None:
-        """``dump`` compiles the kernel once more and returns what MLIR printed; it may raise FxExplorerError."""
+        """``dump`` compiles the kernel once more and returns what MLIR printed; it may raise
+        FxExplorerError.
+        """
         pairs = RowList(COLUMNS, id="passes", placeholder="Compiling the kernel once more, with every pass printed.")
         super().__init__(printable(title), pairs, "", keymap)
         self._dump = dump

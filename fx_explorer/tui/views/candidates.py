@@ -97,8 +97,8 @@ def _why_none(kernel: model.Kernel, gpu: Gpu | None) -> str:
 
 
 def _in_all(rows: Sequence[KernelBuild]) -> str:
-    """Return what all configurations share and no column shows: ``, all with 4 warps · 1
-    stage``.
+    """Return what all configurations share and no column shows:
+    ``, all with 4 warps · 1 stage``.
     """
     shared = shared_options(rows)
     words = replace(rows[0], options=shared).shown_options if shared else ""

@@ -1,4 +1,6 @@
-"""A view of regions: which nodes carry which annotation, into which kernels they went, and what stayed eager."""
+"""A view of regions: which nodes carry which annotation, into which kernels they went, and what
+stayed eager.
+"""
 
 from __future__ import annotations
 

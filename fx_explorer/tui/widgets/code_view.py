@@ -12,9 +12,11 @@ from fx_explorer.tui.widgets.line_view import LineView
 
 
 class CodeView(LineView):
-    """A text by lines, coloured, with line numbers and, between number and text, an optional column of annotations.
+    """A text by lines, coloured, with line numbers and, between number and text, an optional column
+    of annotations.
 
-    Lines count from 0, as everywhere in the application; the numbers that the user sees count from 1.
+    Lines count from 0, as everywhere in the application; the numbers that the user sees count from
+    1.
     """
 
     def __init__(

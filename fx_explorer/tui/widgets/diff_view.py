@@ -14,7 +14,9 @@ HEADINGS = ("--- ", "+++ ", "@@", "\\")
 
 
 class DiffView(CodeView):
-    """The user sees ``+`` and ``-`` lines lit, headings apart, and every line coloured as Python."""
+    """The user sees ``+`` and ``-`` lines lit, headings apart, and every line coloured as
+    Python.
+    """
 
     def __init__(self, diff: str) -> None:
         super().__init__(diff, line_numbers=False)

@@ -28,10 +28,11 @@ UNREADABLE = "This part of the session cannot be read."
 
 
 class LineCanvas(TellsUnreadable, ScrollView):
-    """Lines that scroll both ways under a fixed header, beside a fixed gutter, with a slim track as the last column.
+    """Lines that scroll both ways under a fixed header, beside a fixed gutter, with a slim track as
+    the last column.
 
-    A subclass says what there is by overriding the first group of methods, and calls ``content_changed`` when one of them would
-    answer differently.
+    A subclass says what there is by overriding the first group of methods, and calls
+    ``content_changed`` when one of them would answer differently.
     """
 
     ALLOW_SELECT = False

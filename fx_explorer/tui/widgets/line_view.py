@@ -38,12 +38,14 @@ def _at_once(binding: BindingType) -> BindingType:
 class LineView(LineCanvas, can_focus=True):
     """Lines the user can move through, search, and follow.
 
-    The user sees: the cursor line lit (with ``▸`` before it), marked lines lit (with ``▌``), matches of a find underlined, and
-    in the last column a track whose thumb is the visible part, with ticks where marks and matches are. The mouse selects whole
-    lines. An empty view shows ``placeholder``.
+    The user sees: the cursor line lit (with ``▸`` before it), marked lines lit (with ``▌``),
+    matches of a find underlined, and in the last column a track whose thumb is the visible part,
+    with ticks where marks and matches are. The mouse selects whole lines. An empty view shows
+    ``placeholder``.
 
-    Use: ``view.move_to(line)``, ``view.reveal(line)``, ``view.show_marks(frozenset({3, 4}))``, ``view.find("addmm")``,
-    ``view.find_next()``. Lines count from 0. What a subclass overrides stands in LineCanvas.
+    Use: ``view.move_to(line)``, ``view.reveal(line)``, ``view.show_marks(frozenset({3, 4}))``,
+    ``view.find("addmm")``, ``view.find_next()``. Lines count from 0. What a subclass overrides
+    stands in LineCanvas.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [_at_once(binding) for binding in bindings_of("lines")]
@@ -192,8 +194,8 @@ class LineView(LineCanvas, can_focus=True):
     def find(self, pattern: str) -> None:
         """Highlight ``pattern`` and go to the first line, from the cursor on, that has it.
 
-        Ignores case unless ``pattern`` has a capital. Looks through the lines in the background, some thousand at a time, and
-        posts Found. An empty pattern ends the find.
+        Ignores case unless ``pattern`` has a capital. Looks through the lines in the background,
+        some thousand at a time, and posts Found. An empty pattern ends the find.
         """
         self._finder.start(pattern)
         self.content_resized()
@@ -361,8 +363,8 @@ class LineView(LineCanvas, can_focus=True):
 def paint_after_messages(app: App[object]) -> None:
     """Hold the next frame until the messages on their way now have been answered.
 
-    A cursor that moves makes other panes scroll. In a frame of its own each, a key would take three frames, of which
-    Textual paints one every 16 ms; together it takes one.
+    A cursor that moves makes other panes scroll. In a frame of its own each, a key would take three
+    frames, of which Textual paints one every 16 ms; together it takes one.
     """
     hold = contextlib.ExitStack()
     hold.enter_context(app.batch_update())

@@ -79,7 +79,9 @@ class Column:
 
 
 class RowList(LineView):
-    """Rows in columns whose widths follow the pane, with a header line when a column has a title."""
+    """Rows in columns whose widths follow the pane, with a header line when a column has a
+    title.
+    """
 
     shows_cuts = True
 

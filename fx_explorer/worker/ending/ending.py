@@ -1,4 +1,6 @@
-"""How the worker ends: cancelling, exit codes, and what Python itself does at the end of a script."""
+"""How the worker ends: cancelling, exit codes, and what Python itself does at the end of a
+script.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Cancelled(BaseException):
 def watch(session: Path) -> None:
     """Turn SIGTERM into Cancelled, and leave stacks beside the session when a signal hits.
 
-    A program that sets its own SIGTERM handler keeps it; the client then kills the process after a grace period.
+    A program that sets its own SIGTERM handler keeps it; the client then kills the process after a
+    grace period.
     """
     stacks = moved_up(os.open(session.with_name(STACKS_FILE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o666)).number
     faulthandler.enable(stacks)

@@ -25,7 +25,8 @@ PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 def print_traceback(error: BaseException) -> None:
     """Print the error to stderr, through the program's own ``sys.excepthook`` as Python does it;
-    through Python's when that one fails."""
+    through Python's when that one fails.
+    """
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except BaseException as second:  # noqa: BLE001 - Python, too, shows what a hook raises and goes on

@@ -1,4 +1,6 @@
-"""One generated Triton kernel, loaded from its source and built in one configuration, with arguments of its own to run on."""
+"""One generated Triton kernel, loaded from its source and built in one configuration, with
+arguments of its own to run on.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ _BEGINNING = 4096
 """How many bytes are looked at."""
 
 _TRACE_LINE = re.compile(rb"^[VIWE]\d{4} \d\d:\d\d:\d\d")
-"""How torch's structured trace begins a record (torch/_logging/_internal.py, TorchLogsFormatter)."""
+"""How torch's structured trace begins a record (torch/_logging/_internal.py,
+TorchLogsFormatter).
+"""
 
 _BY_BEGINNING: tuple[tuple[bytes, str, str], ...] = (
     (b"SQLite format 3\0", "an SQLite database", "If it is a session, look at it with: fx-explorer {file}"),

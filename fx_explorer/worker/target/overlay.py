@@ -21,7 +21,8 @@ _texts: dict[str, str] = {}
 
 def install(texts: Mapping[str, str]) -> None:
     """Run these texts in place of the files' own from now on in this process. Modules that are
-    imported already stay what they are."""
+    imported already stay what they are.
+    """
     if not texts:
         return
     for path, text in texts.items():

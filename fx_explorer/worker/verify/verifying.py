@@ -52,9 +52,11 @@ class VerifyingJob(calling.CallingJob, Protocol):
 def call_and_verify(
     target: Target, job: VerifyingJob, programs: OtherPrograms, stop_recording: Callable[[], None]
 ) -> Verification:
-    """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare each call.
+    """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare
+    each call.
 
-    Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any capture.
+    Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any
+    capture.
     """
     request = job.request
     target, train = calling.prepared(target, request)

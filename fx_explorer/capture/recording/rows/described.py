@@ -18,8 +18,8 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def described(value: object) -> str:
-    """Return a short description: ``f32[4, 8]``, ``16``, ``'relu'``, ``list of 3``, ``function
-    gelu``. Runs no code of the program's.
+    """Return a short description: ``f32[4, 8]``, ``16``, ``'relu'``, ``list of 3``,
+    ``function gelu``. Runs no code of the program's.
     """
     if isinstance(value, torch.Tensor):
         return f"{short_dtype(value.dtype)}[{', '.join(map(str, value.shape))}]"

@@ -1,7 +1,8 @@
 """FX graphs as rows: what ``node.meta`` knows about each node, in the session's terms.
 
-Reads live ``torch.fx`` objects and keeps none of them. Meta keys are set in torch/fx/proxy.py, torch/fx/traceback.py,
-torch/_dynamo/output_graph.py and torch/_functorch/_aot_autograd/graph_capture.py.
+Reads live ``torch.fx`` objects and keeps none of them. Meta keys are set in torch/fx/proxy.py,
+torch/fx/traceback.py, torch/_dynamo/output_graph.py and
+torch/_functorch/_aot_autograd/graph_capture.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Source files and user stacks, each stored once.
 
-``node.meta["stack_trace"]`` is text in Python's traceback format; the same text on many nodes is parsed once.
+``node.meta["stack_trace"]`` is text in Python's traceback format; the same text on many nodes is
+parsed once.
 """
 
 from __future__ import annotations

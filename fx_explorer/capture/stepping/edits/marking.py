@@ -1,6 +1,8 @@
-"""Regions marked by hand: a mark becomes the annotation that ``torch.fx.traceback.annotate`` would have left on those nodes.
+"""Regions marked by hand: a mark becomes the annotation that ``torch.fx.traceback.annotate`` would
+have left on those nodes.
 
-It is put on nodes of the Dynamo graph; AOTAutograd carries it to the forward and the backward graph.
+It is put on nodes of the Dynamo graph; AOTAutograd carries it to the forward and the backward
+graph.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
 
 def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
     """Report the pieces that the region of each mark is cut into, after all marks were applied. A
-    later mark takes nodes away from an earlier one."""
+    later mark takes nodes away from an earlier one.
+    """
     found = {mark.name: [node for node in gm.graph.nodes if region_name(node) == mark.name] for mark in marks}
     return [cut_in_words(name, cut(gm, nodes)) for name, nodes in found.items()]
 

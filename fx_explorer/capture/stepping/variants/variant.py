@@ -1,8 +1,10 @@
-"""A variant of a compilation: what each stage made is kept, and given again instead of being made again.
+"""A variant of a compilation: what each stage made is kept, and given again instead of being made
+again.
 
-A variant that sets out from a gate runs torch's own functions from the beginning. Those that come before the gate are answered
-from what was kept (AOTAutograd's tracing, the partition, a graph after its passes), so that every context torch needs is there
-and only what follows is computed. Nothing is kept in a capture that nobody steps through.
+A variant that sets out from a gate runs torch's own functions from the beginning. Those that come
+before the gate are answered from what was kept (AOTAutograd's tracing, the partition, a graph after
+its passes), so that every context torch needs is there and only what follows is computed. Nothing
+is kept in a capture that nobody steps through.
 """
 
 from __future__ import annotations
@@ -190,8 +192,8 @@ class CapturedSegment:
         ]
 
     def lower_as(self, lowering: LoweringRequest) -> None:
-        """Take the graph as it is given to the compiler: it was captured ahead of time, and may have
-        been edited since.
+        """Take the graph as it is given to the compiler: it was captured ahead of time, and may
+        have been edited since.
         """
         self.compiler, self.dynamo = lowering.compiler, snapshot(lowering.module)
         self.inputs[:] = lowering.inputs

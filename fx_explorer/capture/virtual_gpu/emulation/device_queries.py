@@ -61,8 +61,10 @@ def is_users(file: str) -> bool:
 
 
 def listen_to_dynamo(emulation: Emulation) -> None:
-    """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device`` (torch/_dynamo/variables/tensor.py);
-    ``ConstantVariable.const_getattr`` (constant.py), which is asked for the ``type`` of a device that was kept."""
+    """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device``
+    (torch/_dynamo/variables/tensor.py); ``ConstantVariable.const_getattr`` (constant.py), which is
+    asked for the ``type`` of a device that was kept.
+    """
     variable = require("torch._dynamo.variables.tensor", "TensorVariable")
     for attribute in ("is_cuda", "device"):
         name = f"method_attr_{attribute}"

@@ -1,4 +1,6 @@
-"""The functions of Triton and of Inductor's helpers that a kernel may call: names read off the modules that are installed."""
+"""The functions of Triton and of Inductor's helpers that a kernel may call: names read off the
+modules that are installed.
+"""
 
 from __future__ import annotations
 

@@ -152,7 +152,9 @@ def _depends(targets: list[str], given: list[Values]) -> bool:
 
 
 def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
-    """Turn an ``if`` whose branches all return, the last one maybe behind it, into one ``return``."""
+    """Turn an ``if`` whose branches all return, the last one maybe behind it, into one
+    ``return``.
+    """
     branches = branches_of(statement)
     last: cst.CSTNode = statement
     bodies = [body for _, body in branches]

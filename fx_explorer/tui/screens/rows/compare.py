@@ -1,4 +1,6 @@
-"""Two variants side by side, as rows: the figures first, then the documents whose difference can be looked at."""
+"""Two variants side by side, as rows: the figures first, then the documents whose difference can be
+looked at.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Fix:
         """Return what the fix changes: two fixes that change the same are one, whatever they are
         called.
         """
-        return self.edits, str(self.settings)
+        return self.edits, str(self.settings), self.marks
 
     @property
     def instruction(self) -> str:

@@ -109,7 +109,8 @@ class Precompile:
             parameters of the model; the guards are those of Dynamo and what compiling added, such as bounds on sizes.
 
         Raises:
-            PrecompileError: ``gm`` or ``guards`` are not from ``Precompile.dynamo``, or not of one capture.
+            PrecompileError: ``gm`` or ``guards`` are not from ``Precompile.dynamo``, or not of one capture; or a number that
+                ``dynamic=True`` has made symbolic has to be a constant.
             CompilerError: ``compiler`` raised, returned something that cannot be called, or left a graph that is broken.
 
         Warns:

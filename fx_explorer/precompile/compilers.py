@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.regional_annotations import KEY, kept_apart
-from fx_explorer.precompile.errors import CompilerError, PrecompileWarning
+from fx_explorer.precompile.errors import CompilerError, PrecompileError, PrecompileWarning
 
 Compiler = Callable[..., Any]
 Backend = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., Any]]
@@ -27,8 +28,19 @@ def name_of(compiler: Compiler | None) -> str:
 
 def lower(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
     """Run AOTAutograd, then the compiler. Raises CompilerError when the compiler that was given
-    does not do its part.
+    does not do its part, and PrecompileError when Dynamo would have to capture the graph anew.
     """
+    try:
+        return _lowered(compiler, gm, inputs)
+    except TensorifyScalarRestartAnalysis as error:  # under torch.compile, Dynamo begins the frame anew
+        raise PrecompileError(
+            "a number of the model, such as the momentum of a BatchNorm, has to be a constant, and dynamic=True has made it "
+            "symbolic. Capture the model under torch._dynamo.config.patch(specialize_float=True), or leave dynamic out and "
+            "mark the sizes that vary: torch._dynamo.mark_dynamic(x, 0)"
+        ) from error
+
+
+def _lowered(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
     if compiler is None:
         from torch._inductor.compile_fx import compile_fx
 

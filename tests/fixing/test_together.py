@@ -10,6 +10,7 @@ import pytest
 
 from fx_explorer.errors import UsageError
 from fx_explorer.fixing import Fix, Trial, accept, next_to_try, together
+from fx_explorer.fixing.fix import distinct
 from fx_explorer.source_edit.file_edit import FileEdit
 from tests.figures import NOTHING
 from tests.fixes import after, before, with_text
@@ -32,6 +33,12 @@ def test_options_change_no_file_and_say_how_they_are_set() -> None:
     with pytest.raises(UsageError, match=r"torch\._dynamo\.config\.capture_scalar_outputs = True"):
         accept(fix)
     assert "--setting dynamo.capture_scalar_outputs=True" in fix.instruction
+
+
+def test_fixes_that_change_the_same_are_one_and_marks_of_two_sizes_are_two() -> None:
+    one, same = edit("a = 1", "a = 10"), edit("a = 1", "a = 10", title="the same by another way")
+    marks = [Fix(f"mark size {size}", "", marks=(f"L['x']:{size}",)) for size in (0, 1)]
+    assert distinct([one, same, *marks]) == [one, *marks]
 
 
 def test_edits_of_one_file_are_merged_and_an_import_that_both_need_comes_once() -> None:

@@ -118,6 +118,22 @@ def test_a_bad_compiler_is_named_and_the_graph_can_be_compiled_by_another(compil
     assert torch.equal(run(inputs), torch.ones(3))
 
 
+def test_a_number_that_has_to_be_a_constant_for_inductor_is_told_with_what_helps() -> None:
+    model, x = torch.nn.BatchNorm1d(4), torch.randn(3, 4)
+    gm, _, guards, _ = Precompile.dynamo(model, x, dynamic=True)
+    with pytest.raises(PrecompileError, match=r"momentum of a BatchNorm.*specialize_float=True.*mark_dynamic"):
+        Precompile.aot_autograd(gm, guards)
+    with torch._dynamo.config.patch(specialize_float=True):
+        gm, _, guards, _ = Precompile.dynamo(model, x, dynamic=True)
+    compiled_fn, _ = Precompile.aot_autograd(gm, guards)
+    assert compiled_fn((torch.randn(7, 4),)).shape == (7, 4)
+    marked = torch.randn(3, 4)
+    torch._dynamo.mark_dynamic(marked, 0)
+    gm, _, guards, _ = Precompile.dynamo(model, marked)
+    compiled_fn, _ = Precompile.aot_autograd(gm, guards)
+    assert compiled_fn((torch.randn(7, 4),)).shape == (7, 4)
+
+
 def test_graphs_and_guards_of_other_origin_are_refused(mlp: Compiled) -> None:
     _, _, others, _ = Precompile.dynamo(lambda x: x * 2, torch.ones(3))
     with pytest.raises(PrecompileError, match="guards are not of this capture"):

@@ -68,3 +68,21 @@ def test_a_variant_is_made_of_the_graph_that_was_given_to_the_compiler(tmp_path:
     assert [row.name for row in driven.reader.rows(Compilation)] == ["0/0", "0/0~1"]
     assert made(driven, "0/0~1") == made(driven), "64 is what Inductor has by itself"
     assert any("relu" in name for name in made(driven)["kernels"]) == edit  # type: ignore[attr-defined]
+
+
+def test_a_graph_that_is_compiled_twice_has_variants_by_its_first_compiler(tmp_path: Path) -> None:
+    def program(net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest) -> torch.Tensor:
+        gm, _, guards, example_inputs = Precompile.dynamo(net, *arguments)
+        Precompile.aot_autograd(gm, guards)
+        compiled_fn, _ = Precompile.aot_autograd(gm, guards, lambda graph, inputs: graph.forward)
+        output: torch.Tensor = compiled_fn(example_inputs)
+        return output
+
+    again = [Command("go"), Command("again", gate="dynamo", changes=Changes({"inductor.max_fusion_size": 64}))]
+    driven = drive(tmp_path / "s.fxs", again, pause="dynamo", program=program)
+    assert driven.error is None
+    assert [(row.name, row.backend) for row in driven.reader.rows(Compilation)][:2] == [
+        ("0/0", "inductor"),
+        ("0/0#2", "<lambda>"),
+    ]
+    assert made(driven, "0/0~1") == made(driven)

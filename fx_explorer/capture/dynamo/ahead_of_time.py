@@ -122,9 +122,7 @@ def phase(backend: str = "", lowering: LoweringRequest | None = None) -> Iterato
     with contextlib.ExitStack() as stack:
         for recording in recordings():
             with recording.noting("a phase of Precompile"):
-                _begin(recording, backend)
-                if lowering:
-                    recording.boundary.lowered_ahead(recording.compilation_name(), lowering)
+                _begin(recording, backend, lowering)
             stack.enter_context(_part(recording, backend))
         yield
 
@@ -151,7 +149,7 @@ def _announce(recording: Recording, code: Any) -> None:
     )
 
 
-def _begin(recording: Recording, backend: str) -> None:
+def _begin(recording: Recording, backend: str, lowering: LoweringRequest | None) -> None:
     name = recording.compilation_name()
     if backend and _LOWERED & recording.of(name).seen_stages:  # the graph is compiled again, by another compiler
         before, segment = recording.row(name), recording.of(name).segment
@@ -161,6 +159,8 @@ def _begin(recording: Recording, backend: str) -> None:
         )
         if segment is not None and segment.dynamo is not None:
             recording.segment().dynamo = recording.add_graph(segment.dynamo.module, "dynamo")
+    elif lowering:  # only the first one: what is compiled again is a compilation of its own
+        recording.boundary.lowered_ahead(name, lowering)
     if backend:
         recording.of(name).backend = backend
 

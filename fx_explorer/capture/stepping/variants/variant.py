@@ -196,7 +196,7 @@ class CapturedSegment:
         have been edited since.
         """
         self.compiler, self.dynamo = lowering.compiler, snapshot(lowering.module)
-        self.inputs[:] = lowering.inputs
+        self.inputs = list(lowering.inputs)  # Dynamo's own list is left alone
         self.variants[0].kept["dynamo", ""] = self.dynamo
 
     def settle(self) -> None:

@@ -78,7 +78,7 @@ def call_trees(reader: SessionReader) -> list[FunctionCall]:
     """Return a tree per function that was called from code that is not compiled, in the order of
     the calls.
     """
-    compilations = [row for row in reader.rows(model.Compilation) if not row.branch_of]
+    compilations = [row for row in reader.rows(model.Compilation) if not row.variant_of]
     stacks = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, (row.stack for row in compilations))}
     return trees(compilations, stacks, reader.rows(model.Graph, stage="dynamo", parent=0), reader.rows(model.GraphBreak))
 

@@ -69,7 +69,7 @@ def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[mode
     first: dict[str, int] = {}
     found: dict[int, list[model.Compilation]] = {}
     for compilation in compilations:
-        origin = first.get(compilation.branch_of, 0) if compilation.branch_of else 0
+        origin = first.get(compilation.variant_of, 0) if compilation.variant_of else 0
         found.setdefault(origin, []).append(compilation)
         first.setdefault(compilation.name, compilation.id)
     return found
@@ -105,7 +105,7 @@ def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
     since a narrow outline cuts the rest.
     """
     number = variant.name.rpartition("~")[2]
-    start = [f"from {model.GATE_WORDS[variant.branch_from]}"] if variant.branch_from else []
+    start = [f"from {model.GATE_WORDS[variant.variant_from]}"] if variant.variant_from else []
     parts = [*variant_in_words(reader, variant), *start]
     return f"variant {number}: {' · '.join(parts)}".removesuffix(": ")
 
@@ -126,7 +126,7 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     place = place_of_path(reader, compilation.file, compilation.line)
     where = in_file(compilation.file, compilation.line)
     took = seconds(compilation.duration_s) if compilation.duration_s else ""
-    if compilation.branch_of:
+    if compilation.variant_of:
         title = f"↳ {variant_title(reader, compilation)}"
         saved = f"saved {seconds(compilation.saved_s)}" if compilation.saved_s else ""
         use = "the program uses it" if compilation.in_use else ""
@@ -134,7 +134,7 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     else:
         title, parts = compilation_title(compilation), [where, took, compilation.error]
     detail = " · ".join(part for part in parts if part)
-    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_variant=bool(compilation.branch_of))]
+    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_variant=bool(compilation.variant_of))]
     every = documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
     parents = {g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}

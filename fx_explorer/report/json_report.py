@@ -60,7 +60,7 @@ def json_report(reader: SessionReader) -> Json:
             "outcome": reader.meta("outcome"),
             "totals": _totals(reader),
             "compilations": [_compilation(reader, row) for row in first_variants(reader)],
-            "branches": [_other_variant(reader, one) for one in other_variants(reader)],
+            "variants": [_other_variant(reader, one) for one in other_variants(reader)],
             "interventions": [_intervention(reader, one) for one in reader.rows(model.Intervention)],
             "graph_breaks": [graph_break(one) for one in distinct_breaks(reader)],
             "measured_call": measured_call(call_time(reader)),
@@ -177,8 +177,8 @@ def _other_variant(reader: SessionReader, one: OtherVariant) -> Json:
     variant = one.variant
     return {
         "id": variant.name,
-        "of": variant.branch_of,
-        "from": variant.branch_from,
+        "of": variant.variant_of,
+        "from": variant.variant_from,
         "changes": variant.changes or {},
         "status": variant.status,
         "error": variant.error or None,

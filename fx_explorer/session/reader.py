@@ -80,9 +80,7 @@ class SessionReader:
             there = {row[1] for row in self._query(f"PRAGMA main.table_info({table})")}
             if there >= {column.name for column in schema.columns(row_type)}:
                 continue
-            names = ", ".join(
-                f'"{c.name}"' if c.name in there else f'{schema.default_sql(c)} AS "{c.name}"' for c in schema.columns(row_type)
-            )
+            names = ", ".join(schema.column_sql(column, there) for column in schema.columns(row_type))
             source = f"main.{table}" if there else "(SELECT 1) WHERE 0"
             self._query(f"CREATE TEMP VIEW {table} AS SELECT {names} FROM {source}")
 

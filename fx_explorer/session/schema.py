@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -124,6 +124,10 @@ _PRIMARY_KEYS: dict[type, str] = {
 """Tables of pairs have no id of their own; they are stored sorted by this key."""
 
 
+_FORMER_NAMES = {"variant_of": "branch_of", "variant_from": "branch_from"}
+"""What columns were called before version 7."""
+
+
 class SchemaColumn(NamedTuple):
     name: str
     sql_type: str
@@ -146,7 +150,16 @@ def _column(field: dataclasses.Field[object]) -> SchemaColumn:
     return SchemaColumn(field.name, sql_type, is_json, default)
 
 
-def default_sql(column: SchemaColumn) -> str:
+def column_sql(column: SchemaColumn, there: Collection[str]) -> str:
+    """Return what a table of an older file has for a column, as SQL: the column itself, under its
+    former name too, or else the default.
+    """
+    found = next((name for name in (column.name, _FORMER_NAMES.get(column.name)) if name in there), None)
+    value = f'"{found}"' if found else _default_sql(column)
+    return f'{value} AS "{column.name}"'
+
+
+def _default_sql(column: SchemaColumn) -> str:
     """Return the default of a field as SQL; NULL when it has none."""
     if column.default is None:
         return "NULL"

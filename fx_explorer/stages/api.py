@@ -332,7 +332,7 @@ class Stages:
             raise UsageError(f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} in another variant.')
 
     def _view(self, stage: StageName, *variants: Compilation) -> StageView:
-        return StageView(self._reader, stage, variants or tuple(self._reader.rows(Compilation, branch_of="")))
+        return StageView(self._reader, stage, variants or tuple(self._reader.rows(Compilation, variant_of="")))
 
     def _row(self, name: str) -> Compilation:
         found = self._reader.rows(Compilation, name=name)

@@ -116,7 +116,7 @@ class StageView:
         return {
             variant.name: self._why_missing(variant)
             for variant in self.variants
-            if variant.name not in made and not variant.branch_of
+            if variant.name not in made and not variant.variant_of
         }
 
     def _why_missing(self, variant: model.Compilation) -> str:

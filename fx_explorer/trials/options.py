@@ -55,7 +55,7 @@ def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
     changed on the way: it has to be made once more.
     """
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
-    has_variants = any(variant.branch_of for variant in reader.rows(model.Compilation))
+    has_variants = any(variant.variant_of for variant in reader.rows(model.Compilation))
     return session_figures(reader) if is_whole and not has_variants else None
 
 

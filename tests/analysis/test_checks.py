@@ -125,7 +125,7 @@ def test_a_failure_without_a_line_of_its_own_leads_to_what_was_compiled_or_else_
 def test_another_variant_tried_from_a_gate_is_no_compilation_more(written: Written) -> None:
     def two_variants(writer: SessionWriter) -> None:
         write_troubled(writer)
-        variant = model.Compilation(0, "0/0~1", 0, 0, "forward", "/p/m.py", 1, status="failed", branch_of="0/0", in_use=False)
+        variant = model.Compilation(0, "0/0~1", 0, 0, "forward", "/p/m.py", 1, status="failed", variant_of="0/0", in_use=False)
         writer.add(variant)
 
     assert judge(written(two_variants), "no-skipped-frames", 1).is_met

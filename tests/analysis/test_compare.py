@@ -59,7 +59,7 @@ def branched(tmp_path: Path) -> SessionReader:
         writer.update(replace(first, in_use=False))
         changes = model.Changes({"inductor.max_fusion_size": 1}, passes=(model.PassFile("post_grad", "/p/fold.py"),))
         row = replace(
-            first, id=0, name="0/0~1", branch_of="0/0", branch_from="partition", changes=changes.to_json(), duration_s=0.5,
+            first, id=0, name="0/0~1", variant_of="0/0", variant_from="partition", changes=changes.to_json(), duration_s=0.5,
             saved_s=1.25,
         )  # fmt: skip
         variant = writer.add(row)
@@ -113,7 +113,7 @@ def test_a_branch_says_what_made_it_differ_and_what_it_saved(branched: SessionRe
 def test_the_report_has_branches_apart_from_compilations(branched: SessionReader) -> None:
     report = json_report(branched)
     assert [one["id"] for one in report["compilations"]] == ["0/0"]  # type: ignore[attr-defined]
-    (other,) = report["branches"]  # type: ignore[misc]
+    (other,) = report["variants"]  # type: ignore[misc]
     assert other["of"] == "0/0"
     assert other["from"] == "partition"
     assert other["changes"]["settings"] == {"inductor.max_fusion_size": 1}
@@ -146,7 +146,7 @@ def test_what_an_eager_variant_runs_is_counted_as_dynamo_traced_it(tmp_path: Pat
     write_training_step(path)
     with SessionReader(path) as reader, SessionWriter(path) as writer:
         (first,) = reader.rows(model.Compilation)
-        writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="dynamo"))
+        writer.add(replace(first, id=0, name="0/0~1", variant_of="0/0", variant_from="dynamo"))
     with SessionReader(path) as reader:
         told = {figure.what: (figure.left, figure.right) for figure in figures(reader, *reader.rows(model.Compilation))}
     assert told["operations run eagerly"] == ("0", "3")  # fc1, gelu, fc2

@@ -72,8 +72,8 @@ def test_another_variant_stands_right_below_its_compilation_and_says_what_differ
             "/p/m.py",
             3,
             status="ok",
-            branch_of="0/0",
-            branch_from="dynamo",
+            variant_of="0/0",
+            variant_from="dynamo",
             changes=changes,
             saved_s=2.0,
         )

@@ -54,7 +54,7 @@ def test_torchs_settings_are_afterwards_as_they_were(tmp_path: Path) -> None:
 def test_variants_of_what_was_captured_before_keep_its_name(tmp_path: Path) -> None:
     again = Command("again", gate="dynamo")
     driven = drive(tmp_path / "s.fxs", [again, ANEW, again, Command("go")], pause="step", model=lambda: nn.Linear(16, 3))
-    variants = {row.name: (row.branch_of, row.status) for row in driven.reader.rows(Compilation) if row.branch_of}
+    variants = {row.name: (row.variant_of, row.status) for row in driven.reader.rows(Compilation) if row.variant_of}
     assert variants == {"0/0_0~1": ("0/0_0", "left"), "0/0~1": ("0/0", "ok")}
 
 

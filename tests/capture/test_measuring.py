@@ -171,7 +171,7 @@ def test_the_comparison_and_the_report_say_what_was_measured(tmp_path: Path, wat
     assert shown == {"running took, forward": took, "running took, with backward": took}
     report: Any = json_report(driven.reader)
     assert report["compilations"][0]["measured"] == {}
-    assert report["branches"][0]["measured"]["forward"] == {"median_s": 1e-3, "iqr_s": 1e-5, "runs": 1, "device": "cpu"}
+    assert report["variants"][0]["measured"]["forward"] == {"median_s": 1e-3, "iqr_s": 1e-5, "runs": 1, "device": "cpu"}
 
 
 def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(

@@ -59,7 +59,7 @@ def test_paused_after_dynamo_nothing_has_been_lowered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("position", "gate"), list(enumerate(GATES, 1)))
 def test_a_variant_makes_the_same_code_and_repeats_nothing_before_it(straight: Driven, position: int, gate: Gate) -> None:
     variant = straight.variant(f"0/0~{position}")
-    assert (variant.status, variant.branch_of, variant.branch_from, variant.in_use) == ("ok", "0/0", gate, False)
+    assert (variant.status, variant.variant_of, variant.variant_from, variant.in_use) == ("ok", "0/0", gate, False)
     assert straight.codes(variant.name) == straight.codes()
     made = {graph.stage for graph in straight.reader.rows(Graph, compilation=variant.id)}
     stages = ["dynamo", "pre_grad", "joint", "forward", "post_grad"]

@@ -134,7 +134,7 @@ def test_a_session_with_other_variants_is_not_what_a_trial_is_held_against(
     session = tmp_path / "variants.fxs"
     session.write_bytes(captured_program[1].read_bytes())
     with SessionWriter(session) as writer:
-        writer.add(Compilation(0, "0/0~1", 0, 0, "f", "", 1, branch_of="0/0", branch_from="dynamo"))
+        writer.add(Compilation(0, "0/0~1", 0, 0, "f", "", 1, variant_of="0/0", variant_from="dynamo"))
     ended = fix(session, "--try")
     assert ended.returncode == 2
     assert "The session has other variants" in ended.stderr

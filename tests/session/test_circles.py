@@ -62,7 +62,7 @@ def test_a_function_with_3000_rests_is_a_tree() -> None:
     assert json.dumps(called(root)).count("torch_dynamo_resume_in_f_at_") == 3000
 
 
-VARIANT = "UPDATE compilation SET branch_of=name, branch_from='post_grad'"
+VARIANT = "UPDATE compilation SET variant_of=name, variant_from='post_grad'"
 
 
 def test_variants_that_set_out_from_themselves_are_first_variants(path: Path) -> None:
@@ -83,8 +83,8 @@ def test_a_chain_of_1200_variants_is_gone_through(path: Path) -> None:
     new = {
         "id": "i + 1",
         "name": "'0/0~' || i",
-        "branch_of": "iif(i = 1, '0/0', '0/0~' || (i - 1))",
-        "branch_from": "'post_grad'",
+        "variant_of": "iif(i = 1, '0/0', '0/0~' || (i - 1))",
+        "variant_from": "'post_grad'",
     }
     values = ", ".join(new.get(name, f"c.{name}") for name in names)
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)"

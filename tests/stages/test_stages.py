@@ -167,7 +167,7 @@ def test_another_variant_repeats_nothing_before_its_gate_and_can_be_compared() -
     first = stages.inductor()
     other = stages.again("post_grad", settings={"inductor.max_fusion_size": 1})
     (variant,) = other.variants
-    assert (variant.name, variant.branch_of, variant.branch_from) == ("0/0~1", "0/0", "post_grad")
+    assert (variant.name, variant.variant_of, variant.variant_from) == ("0/0~1", "0/0", "post_grad")
     assert variant.saved_s > 0
     assert [graph.variant for graph in other.graphs] == ["0/0", "0/0"]
     assert code(other) != code(first)
@@ -215,7 +215,7 @@ def test_what_comes_too_late_is_refused_with_the_other_variant(tmp_path: Path) -
             stages.apply_pass(tmp_path / "edit.py", gate)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r'again\("dynamo"'):
         stages.mark("head", module="down")
-    assert stages.again("dynamo", marks=(Mark("head", module="down"),)).variants[0].branch_from == "dynamo"
+    assert stages.again("dynamo", marks=(Mark("head", module="down"),)).variants[0].variant_from == "dynamo"
 
 
 def test_a_gate_that_does_not_exist_is_refused_with_those_that_do() -> None:

@@ -18,7 +18,7 @@ def branched(path: Path) -> None:
     write_training_step(path)
     with SessionWriter(path) as writer:
         first = SessionReader(path).rows(model.Compilation)[0]
-        variant = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="partition", in_use=False))
+        variant = writer.add(replace(first, id=0, name="0/0~1", variant_of="0/0", variant_from="partition", in_use=False))
         nodes = [
             model.Node(0, 0, 0, "tangent", "placeholder", "tangent", ""),
             model.Node(0, 0, 0, "mm", "call_function", "aten.mm.default", "tangent, w"),
@@ -68,7 +68,7 @@ async def test_the_keys_of_the_comparison_can_be_remapped_and_its_last_line_says
 
 
 def variant(name: str, origin: str) -> model.Compilation:
-    return model.Compilation(0, name, 0, 0, "f", "/p/m.py", 1, status="ok", branch_of=origin)
+    return model.Compilation(0, name, 0, 0, "f", "/p/m.py", 1, status="ok", variant_of=origin)
 
 
 async def test_with_three_variants_the_newest_of_the_same_compilation_is_compared_with_first(

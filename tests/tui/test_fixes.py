@@ -321,7 +321,7 @@ async def test_a_saved_session_without_its_target_says_so_when_a_fix_is_tried(op
 
 async def test_a_session_with_another_variant_is_not_tried_as_its_breaks_count_twice(open_app: OpenApp, session: Path) -> None:
     with SessionWriter(session) as writer:
-        writer.add(model.Compilation(0, "0/0~1", 0, 0, "f", "m.py", 4, status="ok", branch_of="0/0"))
+        writer.add(model.Compilation(0, "0/0~1", 0, 0, "f", "m.py", 4, status="ok", variant_of="0/0"))
     async with open_app(session, try_fix=ends_as("good", "")) as driver:
         await open_fixes(driver)
         await driver.press("t")

@@ -168,7 +168,7 @@ async def test_a_region_of_another_variant_is_gone_to(tmp_path: Path, open_app: 
     with SessionReader(path) as reader, SessionWriter(path) as writer:
         (first,) = reader.rows(model.Compilation)
         (before,) = reader.rows(model.Graph, stage="dynamo")
-        variant = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="dynamo", in_use=False))
+        variant = writer.add(replace(first, id=0, name="0/0~1", variant_of="0/0", variant_from="dynamo", in_use=False))
         nodes = [replace(n, annotations=region if n.name == "gelu" else None) for n in reader.nodes(before)]
         after = writer.add_graph(replace(before, id=0, compilation=variant), nodes, [])
         writer.add(model.Intervention(0, variant, "dynamo", "", "mark", "mlp", before.id, after.id))

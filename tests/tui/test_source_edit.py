@@ -28,7 +28,7 @@ def marked(path: Path, *marks: Mark) -> Path:
         (first,) = reader.rows(model.Compilation)
         fields = {name: getattr(first, name) for name in model.Compilation.__slots__}
         changes = Changes(marks=marks).to_json()
-        writer.add(model.Compilation(**{**fields, "id": 0, "name": "0/0~1", "branch_of": "0/0", "changes": changes}))
+        writer.add(model.Compilation(**{**fields, "id": 0, "name": "0/0~1", "variant_of": "0/0", "changes": changes}))
     return path
 
 

@@ -130,7 +130,7 @@ def _lowering_variant(reader: SessionReader, variant: model.Compilation, directi
     direction with.
     """
     origin = origin_of(reader, variant)
-    if origin is None or variant.branch_from is None or not is_through(variant.branch_from, "backward"):
+    if origin is None or variant.variant_from is None or not is_through(variant.variant_from, "backward"):
         return variant
     is_own = reader.count(model.RegionLowering, compilation=variant.id, direction=direction)
     return variant if is_own else _lowering_variant(reader, origin, direction)
@@ -154,7 +154,7 @@ def _stages(reader: SessionReader, left: model.Compilation, right: model.Compila
 def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:
     if spent is not None:
         return seconds(spent)
-    return "not repeated" if variant.branch_from and is_through(variant.branch_from, stage) else "none"
+    return "not repeated" if variant.variant_from and is_through(variant.variant_from, stage) else "none"
 
 
 def document_pairs(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[DocumentPair]:

@@ -55,7 +55,7 @@ def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
 
 def _by_version(reader: SessionReader) -> dict[str, str]:
     """Return the kernels and saved values of each version: a call runs one of them."""
-    versions = [row for row in reader.rows(model.Compilation, branch_of="") if row.status in ("ok", "broke")]
+    versions = [row for row in reader.rows(model.Compilation, variant_of="") if row.status in ("ok", "broke")]
     kernels = kernels_by_compilation(reader)
     return {
         f"  [{row.name}]": f"{counted_word(kernels.get(row.id, 0), 'kernel')}, {size(_kept(reader, row))}"

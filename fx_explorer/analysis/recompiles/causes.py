@@ -156,7 +156,7 @@ class _Compilations:
 
     @cached_property
     def rows(self) -> list[model.Compilation]:
-        return [row for row in self._reader.rows(model.Compilation, branch_of="") if row.status != "restarted"]
+        return [row for row in self._reader.rows(model.Compilation, variant_of="") if row.status != "restarted"]
 
     @cached_property
     def _by_id(self) -> dict[int, model.Compilation]:

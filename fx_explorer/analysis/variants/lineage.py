@@ -2,7 +2,7 @@
 use.
 
 A variant's row holds only what came after its gate (rows/stepping.py). Its other documents are
-found along the ``branch_of`` chain.
+found along the ``variant_of`` chain.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
 
 def first_variants(reader: SessionReader) -> list[model.Compilation]:
     """Return one row per compilation."""
-    return reader.rows(model.Compilation, branch_of="")
+    return reader.rows(model.Compilation, variant_of="")
 
 
 def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compilation | None:
     """Return the variant it set out from, which began before it; None for a first variant."""
-    found = reader.rows(model.Compilation, name=variant.branch_of) if variant.branch_of else []
+    found = reader.rows(model.Compilation, name=variant.variant_of) if variant.variant_of else []
     return found[0] if found and found[0].id < variant.id else None
 
 
@@ -54,7 +54,7 @@ def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Co
     from it, and so on to this one. There can be thousands.
     """
     found = [variant]
-    while found[-1].branch_from is not None and (origin := origin_of(reader, found[-1])):
+    while found[-1].variant_from is not None and (origin := origin_of(reader, found[-1])):
         found.append(origin)
     return found[::-1]
 
@@ -77,7 +77,7 @@ def _documents_after(
     ``origin``.
     """
     own = documents_of(reader, variant)
-    gate, slots, directions = variant.branch_from, {_slot(d) for d in own}, _own_directions(variant, own)
+    gate, slots, directions = variant.variant_from, {_slot(d) for d in own}, _own_directions(variant, own)
     of_regions = _of_regions(reader, origin, before, reused_regions(reader, variant))
 
     def is_shared(document: Document) -> bool:
@@ -106,9 +106,9 @@ def _own_directions(variant: model.Compilation, own: list[Document]) -> set[mode
     """Return the directions it lowered; empty when it failed, because a missing result then does
     not mean that it is shared.
     """
-    if variant.branch_from is None or variant.status in ("failed", "left", "running"):
+    if variant.variant_from is None or variant.status in ("failed", "left", "running"):
         return set()
-    return {d.direction for d in own if d.direction and not is_through(variant.branch_from, d.stage)}
+    return {d.direction for d in own if d.direction and not is_through(variant.variant_from, d.stage)}
 
 
 def _is_other_direction(direction: model.Direction, lowered: Collection[model.Direction]) -> bool:
@@ -170,7 +170,7 @@ def kernels_after(reader: SessionReader, before: list[model.Kernel], variant: mo
     taken = {(kernel.direction, kernel.subgraph) for kernel in own}
 
     def is_kept(kernel: model.Kernel) -> bool:
-        is_as_before = variant.branch_from == "output_code" or _is_other_direction(kernel.direction, directions)
+        is_as_before = variant.variant_from == "output_code" or _is_other_direction(kernel.direction, directions)
         return (is_as_before or _region_of(kernel) in reused) and (kernel.direction, kernel.subgraph) not in taken
 
     return _in_order([*own, *filter(is_kept, before)])
@@ -222,8 +222,8 @@ def graphs_in_use(reader: SessionReader) -> frozenset[int] | None:
 def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
     """Return one variant per compilation; for a compilation that was given up, the first."""
     every = reader.rows(model.Compilation)
-    roots = {variant.name: variant for variant in every if not variant.branch_of}
-    used = {root_name(variant.name): variant for variant in every if variant.in_use and variant.branch_of}
+    roots = {variant.name: variant for variant in every if not variant.variant_of}
+    used = {root_name(variant.name): variant for variant in every if variant.in_use and variant.variant_of}
     return [variant if variant.in_use else used.get(name, variant) for name, variant in roots.items()]
 
 
@@ -237,7 +237,7 @@ def saving_variant(reader: SessionReader, variant: model.Compilation) -> model.C
     the forward again.
     """
     for one in reversed(_lineage(reader, variant)):
-        if one.branch_from is None or not is_through(one.branch_from, "backward"):
+        if one.variant_from is None or not is_through(one.variant_from, "backward"):
             return one
         if reader.count(model.SavedTensor, compilation=one.id):
             return one

@@ -47,6 +47,6 @@ def measurable_breaks(reader: SessionReader) -> list[Measurable]:
 
 
 def _detail(reader: SessionReader, variant: model.Compilation) -> str:
-    what = ", ".join(variant_in_words(reader, variant)) or ("as before" if variant.branch_of else "the first variant")
+    what = ", ".join(variant_in_words(reader, variant)) or ("as before" if variant.variant_of else "the first variant")
     last = [f"{row.what.replace('+', ' and ')} {run_time(row.median_s)}" for row in measured(reader, variant).values()]
     return " · ".join((what, *(f"measured: {one}" for one in [", ".join(last)] if one)))

@@ -20,7 +20,7 @@ class OtherVariant:
 
     variant: model.Compilation
     first: str
-    """Name of the compilation, ``0/0``. ``variant.branch_of`` may name another variant."""
+    """Name of the compilation, ``0/0``. ``variant.variant_of`` may name another variant."""
     changes: tuple[str, ...]
     """What was changed for it, in words; empty when it was only run again."""
     seconds: float
@@ -33,7 +33,7 @@ class OtherVariant:
     @property
     def gate_in_words(self) -> str:
         """Return ``the joint graph``; empty when the gate is not known."""
-        return model.GATE_WORDS[self.variant.branch_from] if self.variant.branch_from else ""
+        return model.GATE_WORDS[self.variant.variant_from] if self.variant.variant_from else ""
 
 
 def other_variants(reader: SessionReader) -> list[OtherVariant]:
@@ -41,8 +41,8 @@ def other_variants(reader: SessionReader) -> list[OtherVariant]:
     running: dict[str, list[model.Kernel]] = {}
     found = []
     for variant in reader.rows(model.Compilation):
-        if variant.branch_of:
-            before = running.get(variant.branch_of) if variant.branch_from else None
+        if variant.variant_of:
+            before = running.get(variant.variant_of) if variant.variant_from else None
             kernels = kernels_of_variant(reader, variant) if before is None else kernels_after(reader, before, variant)
             found.append(_other_variant(reader, variant, kernels))
             running.setdefault(variant.name, kernels)

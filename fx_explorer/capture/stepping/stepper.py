@@ -138,7 +138,7 @@ class Stepper:
         state = self.recording.of(kept.name)
         before = state.segment, state.variant, self.current.get(kept.name)
         state.segment = variant.segment
-        if variant.row.branch_of:
+        if variant.row.variant_of:
             state.variant = variant.row.id
         self.current[kept.name] = variant
         try:

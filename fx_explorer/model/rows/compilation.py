@@ -51,9 +51,9 @@ class Compilation:
     duration_s: float = 0.0
     missing_stages: dict[str, str] | None = None
     """Stage → why this backend or run does not have it."""
-    branch_of: str = ""
+    variant_of: str = ""
     """Name of the variant this one set out from; empty for a first variant."""
-    branch_from: Gate | None = None
+    variant_from: Gate | None = None
     """The gate this variant set out from; what came before is shared with that one, and not
     repeated.
     """

@@ -15,7 +15,7 @@ def compilation_count(reader: SessionReader) -> int:
     """Return how many compilations there are. Each counts once, however many variants set out from
     its gates.
     """
-    return number(reader, "SELECT count(*) FROM compilation WHERE status != 'restarted' AND branch_of = ''")
+    return number(reader, "SELECT count(*) FROM compilation WHERE status != 'restarted' AND variant_of = ''")
 
 
 def recompile_count(reader: SessionReader) -> int:
@@ -34,12 +34,12 @@ def first_compilation(reader: SessionReader) -> int:
 
 def other_variants(reader: SessionReader) -> set[int]:
     """Return the ids of the variants that set out from another one."""
-    return set(column(reader, "SELECT id FROM compilation WHERE branch_of != ''"))
+    return set(column(reader, "SELECT id FROM compilation WHERE variant_of != ''"))
 
 
 def origins_of_variants(reader: SessionReader) -> dict[int, int]:
     """Return the id of the variant that another one set out from, by the id of that other one."""
-    return dict(reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.branch_of AND o.id < c.id"))
+    return dict(reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.variant_of AND o.id < c.id"))
 
 
 def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:
@@ -49,7 +49,7 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
     A backward that is compiled when it is first needed has outermost spans of its own, outside the
     frame's duration.
     """
-    condition, values = (" WHERE branch_of=''", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
+    condition, values = (" WHERE variant_of=''", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
     spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
     found = reader.query(f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values)
     return float(found[0][0] or 0.0)

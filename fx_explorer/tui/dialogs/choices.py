@@ -65,9 +65,9 @@ def variant_choices(reader: SessionReader, chosen: Sequence[model.Compilation] =
 
 
 def _title(reader: SessionReader, variant: model.Compilation) -> str:
-    return variant_title(reader, variant) if variant.branch_of else plain_function(variant.function)
+    return variant_title(reader, variant) if variant.variant_of else plain_function(variant.function)
 
 
 def _detail(variant: model.Compilation) -> str:
-    use = "the program uses it" if variant.branch_of and variant.in_use else ""
+    use = "the program uses it" if variant.variant_of and variant.in_use else ""
     return " · ".join(part for part in (variant.status, seconds(variant.duration_s) if variant.duration_s else "", use) if part)

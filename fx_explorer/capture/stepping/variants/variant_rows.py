@@ -33,8 +33,8 @@ class VariantRows:
             name=f"{kept.name}~{len(kept.variants)}",
             status="running",
             error="",
-            branch_of=origin.row.name,
-            branch_from=gate,
+            variant_of=origin.row.name,
+            variant_from=gate,
             changes=command.changes.to_json(),
             in_use=False,
             saved_s=kept.traced_s + origin.shared_s(replays),
@@ -45,7 +45,7 @@ class VariantRows:
         return replace(row, id=self._recording.writer.add(row))
 
     def change(self, variant: Variant, **changes: Any) -> None:
-        if variant.row.branch_of:
+        if variant.row.variant_of:
             variant.row = replace(variant.row, **{"duration_s": round(variant.spent_s(), 6), **changes})
             self._recording.writer.update(variant.row)
         else:
@@ -72,7 +72,7 @@ class VariantRows:
         ended its row.
         """
         variant.is_finished = True
-        if not variant.row.branch_of:
+        if not variant.row.variant_of:
             self.add_time(variant)
         elif variant.row.status == "running":
             self.change(variant, status="ok", saved_s=variant.row.saved_s + variant.spared_s)
@@ -94,5 +94,5 @@ class VariantRows:
     def set_aside(self, kept: CapturedSegment, aside: str) -> None:
         """Rename this attempt to ``aside``, and with it the variants that set out from it."""
         for variant in kept.variants[1:]:
-            names = {field: getattr(variant.row, field).replace(kept.name, aside, 1) for field in ("name", "branch_of")}
+            names = {field: getattr(variant.row, field).replace(kept.name, aside, 1) for field in ("name", "variant_of")}
             self.change(variant, **names, status="restarted" if variant.row.status == "running" else variant.row.status)

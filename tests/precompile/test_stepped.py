@@ -12,7 +12,7 @@ from torch.fx.passes.regional_inductor import regional_inductor
 from fx_explorer.model import CaptureRequest, Changes, Command, Compilation, Graph, Kernel, Pause
 from fx_explorer.precompile import Precompile
 from fx_explorer.precompile.compilers import Compiler
-from tests.capture.driving import STEPS, Driven, Net, drive
+from tests.capture.stepping.driving import STEPS, Driven, Net, drive
 
 
 class Annotated(Net):

@@ -19,7 +19,7 @@ from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import Artifact, Compilation, Gate, Graph, Intervention, Mark, RegionLowering
 from fx_explorer.session import SessionReader
 from fx_explorer.stages import StageError, Stages, StageView, api
-from tests.capture.driving import Net
+from tests.capture.stepping.driving import Net
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 

@@ -39,7 +39,9 @@ def other_variants(reader: SessionReader) -> set[int]:
 
 def origins_of_variants(reader: SessionReader) -> dict[int, int]:
     """Return the id of the variant that another one set out from, by the id of that other one."""
-    return dict(reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.variant_of AND o.id < c.id"))
+    return dict(
+        reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.variant_of AND o.id < c.id")
+    )
 
 
 def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:

@@ -19,12 +19,12 @@ from torch._export.db.examples import all_examples
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.session import SessionReader
-from tests.capture import break_patterns
-from tests.capture.break_patterns import PATTERNS
+from tests.capture.dynamo import break_patterns
+from tests.capture.dynamo.break_patterns import PATTERNS
+from tests.capture.dynamo.reported import Line, heard_breaks, line_of, read_breaks
 from tests.capture.recorded import failures, record
-from tests.capture.reported import Line, heard_breaks, line_of, read_breaks
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAMPLES = sorted((ROOT / "sample_models").glob("*.py"))
 SCRIPTS = ("script", "recompiles")
 REGISTRY = json.loads((Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json").read_text())

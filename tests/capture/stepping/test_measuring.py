@@ -19,9 +19,9 @@ from fx_explorer.model import Artifact, Changes, Command, Gate, Measurement, Pas
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import TABLES
-from tests.capture.driving import STEPS, Broken, Driven, drive
 from tests.capture.recorded import failures
-from tests.capture.test_region_alone import SCALAR, Regions
+from tests.capture.stepping.driving import STEPS, Broken, Driven, drive
+from tests.capture.stepping.test_region_alone import SCALAR, Regions
 
 EAGER = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "eager"}))
 

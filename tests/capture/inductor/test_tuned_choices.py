@@ -157,7 +157,7 @@ def test_on_a_gpu_every_candidate_of_a_product_has_a_time_and_one_of_them_ran(tm
     (tmp_path / "product.py").write_text(PROGRAM)
     options = ["--device", "cuda", "--build", "--mode", "max-autotune-no-cudagraphs", "-o", str(tmp_path / "s.fxs")]
     command = [sys.executable, "-m", "fx_explorer", "capture", str(tmp_path / "product.py"), *options]
-    subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True, timeout=300)
+    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, capture_output=True, timeout=300)
     with SessionReader(tmp_path / "s.fxs") as reader:
         rows = reader.rows(KernelBuild)
     assert {row.origin for row in rows} == {"template", "library"}

@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 from fx_explorer.model import Changes, Command, Compilation, Mark
-from tests.capture.driving import Driven, Given, drive
+from tests.capture.stepping.driving import Driven, Given, drive
 
 SOURCE = """import torch
 from torch import nn

@@ -16,7 +16,7 @@ from fx_explorer.capture.dynamo.guards.what_if import ONLY_BY_RUNNING, what_if
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, Guard, GuardCheck, Metric
 from fx_explorer.session import SessionReader
-from tests.capture.asking import Asking, asking
+from tests.capture.dynamo.asking import Asking, asking
 from tests.capture.recorded import record
 
 SCALE = 2.0

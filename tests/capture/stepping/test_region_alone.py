@@ -16,7 +16,7 @@ from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.model import Artifact, Changes, Command, Compilation, Direction, Kernel, PassFile, RegionLowering
 from fx_explorer.report.json_report import json_report
-from tests.capture.driving import STEPS, Driven, drive
+from tests.capture.stepping.driving import STEPS, Driven, drive
 
 SCALAR = Changes(settings={"inductor.cpp.simdlen": 1})
 """Code without vector instructions: every kernel differs."""

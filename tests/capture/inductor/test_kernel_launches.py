@@ -22,7 +22,7 @@ from fx_explorer.client.kernels.disassembling import disassembled, with_sass
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Artifact, CaptureRequest, Compilation, Failure, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
-from tests.capture.autotuned import CACHE_KEY, NAME, SOURCE, autotuner_without_gpu
+from tests.capture.inductor.autotuned import CACHE_KEY, NAME, SOURCE, autotuner_without_gpu
 
 SIZE = 2000
 

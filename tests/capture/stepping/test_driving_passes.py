@@ -14,7 +14,7 @@ from fx_explorer.analysis.documents import Place, documents, lines_of
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.analysis.variants.lineage import documents_of_variant
 from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate, Graph, Intervention, PassFile
-from tests.capture.driving import STEPS, Driven, Given, drive
+from tests.capture.stepping.driving import STEPS, Driven, Given, drive
 
 SWAP = """import torch
 

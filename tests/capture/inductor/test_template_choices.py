@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or shutil.which("g++") is None, reason="triton or a C++ compiler is not there"
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 ROWS, INNER, COLUMNS = 256, 128, 512
 

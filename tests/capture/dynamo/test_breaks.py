@@ -10,11 +10,11 @@ from fx_explorer.analysis.breaks.grouped import carets, distinct_breaks
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.capture.dynamo.breaks.reports import parse_break
-from tests.capture.break_patterns import numbers
+from tests.capture.dynamo.break_patterns import numbers
+from tests.capture.dynamo.reported import heard_breaks, line_of
 from tests.capture.recorded import Compile, record
-from tests.capture.reported import heard_breaks, line_of
 
-REPORTS = json.loads((Path(__file__).parents[1] / "data" / "graph_break_reports.json").read_text())["reports"]
+REPORTS = json.loads((Path(__file__).parents[2] / "data" / "graph_break_reports.json").read_text())["reports"]
 
 
 @pytest.mark.parametrize("report", REPORTS)

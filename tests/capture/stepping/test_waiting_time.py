@@ -12,7 +12,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.trace import trace_records
 from fx_explorer.model import CaptureRequest, Command, Compilation, Span
 from fx_explorer.session import SessionReader, SessionWriter
-from tests.capture.driving import Driven, drive
+from tests.capture.stepping.driving import Driven, drive
 
 STACK = [{"filename": 0, "line": 1, "name": "f"}]
 

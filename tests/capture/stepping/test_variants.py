@@ -21,7 +21,7 @@ from fx_explorer.model import (
     PassFile,
     RegionLowering,
 )
-from tests.capture.driving import STEPS, Broken, Driven, Net, drive
+from tests.capture.stepping.driving import STEPS, Broken, Driven, Net, drive
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from torch._inductor.graph import GraphLowering
 
 from fx_explorer.capture.stepping.after_the_program import NOT_RAISED
 from fx_explorer.model import GATES, Changes, Command, Compilation, Failure, Gate, Graph, PassFile
-from tests.capture.driving import STEPS, Broken, Driven, Given, drive
+from tests.capture.stepping.driving import STEPS, Broken, Driven, Given, drive
 
 AT: list[tuple[Gate, int]] = [(gate, position) for position, gate in enumerate(GATES)]
 """Gate → how many steps lead to it."""

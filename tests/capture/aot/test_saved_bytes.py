@@ -15,8 +15,8 @@ from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.saved_values import COMPUTED, saved_total, saved_values
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.memory import memory_table
+from tests.capture.aot.test_nested_regions import Net
 from tests.capture.recorded import Compile, failures, record
-from tests.capture.test_nested_regions import Net
 
 
 class Kept(NamedTuple):

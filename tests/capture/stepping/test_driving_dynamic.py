@@ -11,7 +11,7 @@ from torch import nn
 
 from fx_explorer.model import Changes, Command, Compilation, Guard, Mark, Pause, Symbol
 from fx_explorer.model.protocol import CommandKind
-from tests.capture.driving import STEPS, Broken, Driven, Net, drive
+from tests.capture.stepping.driving import STEPS, Broken, Driven, Net, drive
 
 DYNAMIC = Changes({"compile.dynamic": True})
 ANEW = Command("again", gate="dynamo", changes=DYNAMIC)

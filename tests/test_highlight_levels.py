@@ -11,7 +11,7 @@ from pygments.token import Token as PygmentsToken
 
 from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.highlight import lines
-from tests.analysis.below.samples import NAMES, sample
+from tests.analysis.kernel_ir.samples import NAMES, sample
 
 PYGMENTS = {"llir": "llvm", "ptx": "ptx", "amdgcn": "amdgpu"}
 

@@ -20,8 +20,8 @@ from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU, PICK, RUN_T
 from fx_explorer.model import Kernel
 from fx_explorer.report.kernel_text import kernel_text, kernels_text, pass_text, passes_text
 from fx_explorer.session import SessionReader
-from tests.analysis.below.built_sessions import write_kernel
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.built_sessions import write_kernel
+from tests.analysis.kernel_ir.samples import sample
 from tests.sessions import write_training_step
 
 ROOT = Path(__file__).parents[1]
@@ -129,7 +129,7 @@ def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) 
 
 def test_passes_as_text() -> None:
     from fx_explorer.analysis.kernel_ir.passes import passes
-    from tests.analysis.below.samples import dump
+    from tests.analysis.kernel_ir.samples import dump
 
     found = passes(dump())
     assert f"{len(found)} passes, " in passes_text(found)

@@ -11,8 +11,8 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.client.trust import is_own, remember_own
 from fx_explorer.session import SessionReader, SessionWriter
-from tests.analysis.below.built_sessions import write_kernel
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.built_sessions import write_kernel
+from tests.analysis.kernel_ir.samples import sample
 
 PROGRAM = "def f(x):\n    print(x)\n    return x\n"
 

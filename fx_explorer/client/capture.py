@@ -20,15 +20,16 @@ from fx_explorer.client import leftovers
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import in_words
-from fx_explorer.client.outcomes import EndedWorker, failure_of, judge, with_problem
+from fx_explorer.client.outcomes import EndedWorker, failure_of, outcome_of, with_problem
 from fx_explorer.client.process import GRACE_S, WorkerProcess
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import SessionError, SessionWriteError
-from fx_explorer.model import CaptureRequest, Command, Compilation, Notice, Outcome
+from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.model.checked_json import checked
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import mark_as_captured_here
+from fx_explorer.session.queries.compilations import has_compiled
 from fx_explorer.session.writer import finish_session
 
 MAX_SHOWN = 200
@@ -285,7 +286,7 @@ class Capture:
         elif self._worker.left_output_open:
             text = "a process that the program started, and that left its process group, still holds its output"
             self._console.add("", [text])
-        self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or judge(remains)
+        self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or outcome_of(remains)
         self._complete(self.outcome, remains)
 
     def _left_in_words(self) -> str:
@@ -338,7 +339,7 @@ class Capture:
     def _has_compiled(self) -> bool:
         """Return whether the program has compiled anything; true also where that is not known."""
         with contextlib.suppress(SessionError), SessionReader(self.session_path) as reader:
-            return bool(reader.count(Compilation))
+            return has_compiled(reader)
         return True
 
     def _write_end(self, writer: SessionWriter, outcome: Outcome, remains: EndedWorker | None) -> None:

@@ -55,7 +55,7 @@ class EndedWorker:
     """The worker's last line on stderr."""
 
 
-def judge(remains: EndedWorker) -> Outcome:
+def outcome_of(remains: EndedWorker) -> Outcome:
     """Say how a capture ended. What we did to the worker counts first, then its last words, then
     its exit status and what it was doing.
     """

@@ -16,8 +16,9 @@ from pathlib import Path
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.progress import CaptureNarration
-from fx_explorer.model import CaptureRequest, ChildProcess, Compilation, Outcome
+from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import has_compiled
 
 NOTHING_COMPILED = 2
 
@@ -68,15 +69,11 @@ def unless_compiled(session: Path, progress: CaptureNarration, *, may_be_empty: 
     """Return the exit code of a capture that went well. It is said where nothing was compiled,
     unless that ``may_be_empty``.
     """
-    if may_be_empty or _has_compiled(session):
-        return 0
+    with SessionReader(session) as reader:
+        if may_be_empty or has_compiled(reader):
+            return 0
     progress.tell(f"nothing was compiled: exit code {NOTHING_COMPILED} (0 with --allow-nothing)")
     return NOTHING_COMPILED
-
-
-def _has_compiled(session: Path) -> bool:
-    with SessionReader(session) as reader:
-        return bool(reader.count(Compilation) or reader.count(ChildProcess, unseen=""))
 
 
 async def narrated(capture: Capture, progress: CaptureNarration) -> Outcome:

@@ -105,7 +105,7 @@ class Outcomes:
         """Return the outcome of ``sys.exit``. A target is a function that we call, so for it every
         ``sys.exit`` is early.
         """
-        code, file, line = ending.exit_code(leaving), "", 0
+        code, file, line = ending.exit_status(leaving), "", 0
         is_script = self._progress.place.is_script
         if is_script:
             file, line = left_early(without_our_frames(leaving.__traceback__))

@@ -35,7 +35,7 @@ def recorded() -> Iterator[str]:
             for node in ast.walk(ast.parse(graph["code"])):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == "async_compile.triton":
                     yield ast.literal_eval(node.args[1])
-    for file in sorted((ROOT / "data" / "below").glob("*_*.json.gz")):
+    for file in sorted((ROOT / "data" / "kernel_ir").glob("*_*.json.gz")):
         yield json.loads(gzip.decompress(file.read_bytes()))["source"]
 
 

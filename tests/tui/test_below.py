@@ -1,4 +1,4 @@
-"""Below a kernel: panes, configurations and passes. The kernels are recorded (tests/data/below), and so is where they lead."""
+"""Below a kernel: panes, configurations and passes. The kernels, and where they lead, are recorded (tests/data/kernel_ir)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fx_explorer.model import BuildAnswer, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.inspector import inspect
-from tests.analysis.below.built_sessions import Written, write_kernel
-from tests.analysis.below.samples import Sample, dump, sample
+from tests.analysis.kernel_ir.built_sessions import Written, write_kernel
+from tests.analysis.kernel_ir.samples import Sample, dump, sample
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 

@@ -11,8 +11,8 @@ from fx_explorer.client.kernels import disassembling
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
-from tests.analysis.below.built_sessions import write_kernel
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.built_sessions import write_kernel
+from tests.analysis.kernel_ir.samples import sample
 from tests.tui.conftest import Driver, OpenApp
 
 CUBIN = "Y3ViaW4="

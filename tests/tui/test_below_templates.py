@@ -17,8 +17,8 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.inspector.levels import OTHER_SOURCE
 from fx_explorer.tui.views.candidates import NO_CHOICE, TEMPLATES_MAY_BE, candidates_table
-from tests.analysis.below.built_sessions import Written, write_choices, write_kernel
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.built_sessions import Written, write_choices, write_kernel
+from tests.analysis.kernel_ir.samples import sample
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_below import SOFTMAX, FakeBuilds, pane_of

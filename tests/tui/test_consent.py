@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from tests.analysis.below.built_sessions import write_kernel
-from tests.analysis.below.samples import Sample, sample
+from tests.analysis.kernel_ir.built_sessions import write_kernel
+from tests.analysis.kernel_ir.samples import Sample, sample
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_below import FakeBuilds
 

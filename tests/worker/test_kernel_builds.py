@@ -21,8 +21,8 @@ from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.model import BuildAnswer, BuildRequest, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
-from tests.analysis.below.built_sessions import write_kernel
-from tests.analysis.below.samples import Sample, sample
+from tests.analysis.kernel_ir.built_sessions import write_kernel
+from tests.analysis.kernel_ir.samples import Sample, sample
 from tests.worker.test_client import wait_until
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")

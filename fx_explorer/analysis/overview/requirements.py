@@ -26,13 +26,13 @@ def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[
     return [placed(reader, check) for check in judged if check]
 
 
-def has_compiled(reader: SessionReader) -> bool:
+def has_graphs(reader: SessionReader) -> bool:
     """Return whether Dynamo made a graph, in the program or in one of its processes."""
     return bool(totals(reader).graphs or children(reader).graphs)
 
 
 def _something(reader: SessionReader, name: str) -> Check | None:
-    if has_compiled(reader):
+    if has_graphs(reader):
         return None
     outcome = _outcome(reader)
     why = outcome.message if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0) else ""

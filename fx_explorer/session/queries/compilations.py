@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from fx_explorer import model
 from fx_explorer.session.queries.sql import column, number
 from fx_explorer.session.reader import SessionReader
+
+
+def has_compiled(reader: SessionReader) -> bool:
+    """Return whether torch began to compile anything, in the program or in a child process that was
+    watched. A graph need not have come of it.
+    """
+    return bool(reader.count(model.Compilation) or reader.count(model.ChildProcess, unseen=""))
 
 
 def compilation_names(reader: SessionReader) -> dict[int, str]:

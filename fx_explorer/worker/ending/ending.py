@@ -61,7 +61,7 @@ def ignore_cancel() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def exit_code(leaving: SystemExit) -> int:
+def exit_status(leaving: SystemExit) -> int:
     """Return the status that ``python`` would end with, and write the text of the exit to stderr as
     ``python`` does.
     """

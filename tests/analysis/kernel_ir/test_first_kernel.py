@@ -12,8 +12,8 @@ from fx_explorer.analysis.kernels import first_kernel
 from fx_explorer.analysis.kernels.first_kernel import first_triton_kernel, why_no_triton
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader, SessionWriter
-from tests.analysis.below.built_sessions import write_kernel
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.built_sessions import write_kernel
+from tests.analysis.kernel_ir.samples import sample
 
 
 def test_the_first_one_is_that_of_the_compilation_that_is_looked_at(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The recorded kernels of tests/data/below."""
+"""The recorded kernels of tests/data/kernel_ir."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap
 from fx_explorer.analysis.kernel_ir.lines import lines_of_level
 from fx_explorer.model import Level
 
-DATA = Path(__file__).parents[2] / "data" / "below"
+DATA = Path(__file__).parents[2] / "data" / "kernel_ir"
 
 NAMES = ("h100_softmax", "h100_matmul", "a100_matmul", "mi300x_softmax", "mi300x_matmul")
 

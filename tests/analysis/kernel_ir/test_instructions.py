@@ -8,7 +8,7 @@ import pytest
 
 from fx_explorer.analysis.kernel_ir.instructions import instructions, mix, mix_in_words
 from fx_explorer.model import Level
-from tests.analysis.below.samples import NAMES, sample
+from tests.analysis.kernel_ir.samples import NAMES, sample
 
 
 @pytest.mark.parametrize("name", NAMES)

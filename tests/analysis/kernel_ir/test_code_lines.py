@@ -8,7 +8,7 @@ import pytest
 
 from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.analysis.kernel_ir.code_lines import code_lines, without_margin
-from tests.analysis.below.samples import NAMES, sample
+from tests.analysis.kernel_ir.samples import NAMES, sample
 
 
 @pytest.mark.parametrize("name", NAMES)

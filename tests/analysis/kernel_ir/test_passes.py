@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from fx_explorer.analysis.kernel_ir.passes import pass_diff, passes
-from tests.analysis.below.samples import dump
+from tests.analysis.kernel_ir.samples import dump
 
 
 def test_every_pass_that_mlir_printed_is_there_in_order() -> None:

@@ -1,4 +1,4 @@
-"""Occupancy against NVIDIA's own calculator (tests/data/below/occupancy.cpp), for AMD by hand from LLVM's rules."""
+"""Occupancy against NVIDIA's own calculator (tests/data/kernel_ir/occupancy.cpp), for AMD by hand from LLVM's rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer.analysis.kernels.occupancy import LIMITS, PARTS, occupancy, occupancy_in_words
 from fx_explorer.gpus.reading import find_gpu
-from tests.analysis.below.samples import DATA, sample
+from tests.analysis.kernel_ir.samples import DATA, sample
 
 NVIDIA_LIMITS = {1: "warps", 2: "registers", 4: "shared", 8: "blocks"}
 """``OCC_LIMIT_…`` of cuda_occupancy.h."""

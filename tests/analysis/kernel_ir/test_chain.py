@@ -26,8 +26,8 @@ from fx_explorer.analysis.kernels.candidates import (
 from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE
 from fx_explorer.analysis.links.chain import build_of, linked_with_levels
 from fx_explorer.session import SessionReader, SessionWriter
-from tests.analysis.below.built_sessions import Written, write_kernel
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.built_sessions import Written, write_kernel
+from tests.analysis.kernel_ir.samples import sample
 
 
 class Built:

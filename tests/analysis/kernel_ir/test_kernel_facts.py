@@ -11,8 +11,8 @@ from fx_explorer import model
 from fx_explorer.analysis.kernels.kernel_facts import in_short, kernel_facts
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.session import SessionReader
-from tests.analysis.below.built_sessions import ESTIMATED_BYTES, write_kernel
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.built_sessions import ESTIMATED_BYTES, write_kernel
+from tests.analysis.kernel_ir.samples import sample
 
 
 def facts(path: Path, name: str, **changes: object) -> dict[str, str]:

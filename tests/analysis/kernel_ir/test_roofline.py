@@ -6,7 +6,7 @@ import pytest
 
 from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, NO_SIZES, number_kind, roofline, roofline_in_words
 from fx_explorer.gpus.reading import find_gpu
-from tests.analysis.below.samples import sample
+from tests.analysis.kernel_ir.samples import sample
 
 
 def test_a_softmax_is_bound_by_memory() -> None:

@@ -10,7 +10,7 @@ from fx_explorer import model
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import mark_as_captured_here
-from tests.analysis.below.samples import Sample
+from tests.analysis.kernel_ir.samples import Sample
 
 REGISTERS = 30
 ESTIMATED_BYTES = 516_000

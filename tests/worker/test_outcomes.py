@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fx_explorer.client.outcomes import EndedWorker, exit_code, failure_of, judge, with_problem
+from fx_explorer.client.outcomes import EndedWorker, exit_code, failure_of, outcome_of, with_problem
 from fx_explorer.model import Outcome, OutcomeKind
 
 SEGFAULT_STACK = """Fatal Python error: Segmentation fault
@@ -21,12 +21,12 @@ Current thread 0x00007f00 (most recent call first):
 
 def test_the_workers_own_words_count_when_it_came_to_speak() -> None:
     said = Outcome("raised", "ValueError: no", 1)
-    assert judge(EndedWorker(1, json.dumps(said.to_json()), "calling MLP")) == said
+    assert outcome_of(EndedWorker(1, json.dumps(said.to_json()), "calling MLP")) == said
 
 
 def test_a_segfault_is_named_explained_and_placed() -> None:
     remains = EndedWorker(-11, activity="calling MLP", stacks=SEGFAULT_STACK)
-    outcome = judge(remains)
+    outcome = outcome_of(remains)
     assert (outcome.kind, outcome.exit_code) == ("killed", -11)
     for part in ("SIGSEGV", "native code", "while calling MLP", "in forward (/home/me/model.py:7)"):
         assert part in outcome.message
@@ -36,28 +36,28 @@ def test_a_segfault_is_named_explained_and_placed() -> None:
 
 
 def test_a_kill_that_was_not_ours_points_at_memory() -> None:
-    assert "memory ran out" in judge(EndedWorker(-9, activity="calling MLP")).message
+    assert "memory ran out" in outcome_of(EndedWorker(-9, activity="calling MLP")).message
 
 
 def test_an_unknown_signal_still_gets_a_sentence() -> None:
-    assert "signal 77" in judge(EndedWorker(-77, activity="calling MLP")).message
+    assert "signal 77" in outcome_of(EndedWorker(-77, activity="calling MLP")).message
 
 
 def test_a_process_that_ended_itself_is_not_called_a_crash() -> None:
-    outcome = judge(EndedWorker(7, activity="calling MLP"))
+    outcome = outcome_of(EndedWorker(7, activity="calling MLP"))
     assert (outcome.kind, outcome.exit_code) == ("exited", 7)
     assert "os._exit" in outcome.message
 
 
 def test_timeout_wins_over_what_the_worker_said_when_it_was_stopped() -> None:
     said = json.dumps(Outcome("cancelled", "cancelled").to_json())
-    outcome = judge(EndedWorker(0, said, "calling MLP", stopped="timed_out", timeout_s=5))
+    outcome = outcome_of(EndedWorker(0, said, "calling MLP", stopped="timed_out", timeout_s=5))
     assert outcome.kind == "timed_out"
     assert "5 s (--timeout) while calling MLP" in outcome.message
 
 
 def test_something_that_is_no_python_is_not_blamed_on_the_target() -> None:
-    outcome = judge(EndedWorker(2, python="/bin/ls", last_output="ls: no such file"))
+    outcome = outcome_of(EndedWorker(2, python="/bin/ls", last_output="ls: no such file"))
     assert outcome.kind == "not_started"
     assert "/bin/ls" in outcome.message
     assert "--python" in outcome.message

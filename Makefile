@@ -35,8 +35,8 @@ newest: $(NEWEST)/bin/python ## the tests that depend on torch, with its newest 
 	$(NEWEST)/bin/fx-explorer doctor --gpu h100
 	$(NEWEST)/bin/python -m pytest $(TORCH_TESTS) $(ARGS)
 
-newest-torch: $(NEWEST)/bin/python ## the newest torch alone
-	$(NEWEST)/bin/python -m pip install --quiet --upgrade '$(TORCH)'
+newest-torch: $(NEWEST)/bin/python ## the newest torch alone, of which only what is imported is compiled to byte-code
+	$(NEWEST)/bin/python -m pip install --quiet --no-compile --upgrade '$(TORCH)'
 
 newest-gpu: $(READY) newest-torch ## the check of the GPU that is not there, with the newest torch
 	$(BIN)/fx-explorer doctor --gpu h100 --python $(NEWEST)/bin/python

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual.app import App, ComposeResult
 from textual.content import Content
+from textual.strip import Strip
+from textual.style import Style
+from textual.widget import Widget
 
 from fx_explorer.tui.widgets.line_painter import Line
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -63,6 +68,45 @@ async def test_a_line_follows_the_terminals_width_and_its_style() -> None:
         await pilot.pause()
         styles = [segment.style for segment in app.screen._compositor.render_strips()[0] if "left" in segment.text]
         assert [style.color.triplet.hex for style in styles if style and style.color and style.color.triplet] == ["#ff0000"]
+
+
+ROWS = (
+    (Content(""), Content("")),
+    (Content("plain"), Content("")),
+    (Content("wider than there is room for"), Content("right")),
+    (Content.styled("red", "$error") + Content(" 漢字 and ") + Content.styled("bold", "bold $accent 50%"), Content("12/34")),
+    (Content("at the right"), Content.styled("only this", "$warning on $panel")),
+    (Content("clicked").stylize(Style.from_meta({"tab": 1})), Content("")),
+)
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark"])
+@pytest.mark.parametrize("css", ["", "OneLine { padding: 0; background: $panel; color: red; text-style: bold; }"])
+async def test_a_line_is_painted_as_textual_paints_it(theme: str, css: str) -> None:
+    """Cell by cell: its character, its colours and what a click on it means."""
+    app = Lines()
+    app.CSS = css
+    async with app.run_test(size=(24, 6)) as pilot:
+        app.theme = theme
+        line = app.query_one(Counted)
+        for left, right in ROWS:
+            line.show(left, right)
+            await pilot.pause()
+            (own,) = line.paint_lines(line.outer_size.region)
+            (textuals,) = Widget.render_lines(line, line.outer_size.region)
+            assert cells(own) == cells(textuals)
+
+
+def cells(strip: Strip) -> list[tuple[str, str, object]]:
+    """The characters of a strip, each with its style and what was told of it. Where it stands, which Textual adds for selecting
+    text with the mouse, is left out.
+    """
+    told = [(text, style or RichStyle()) for text, style, _ in strip]
+    return [
+        (character, str(style.without_color) + str((style.color, style.bgcolor)), style.meta.get("tab"))
+        for text, style in told
+        for character in text
+    ]
 
 
 def test_a_line_that_was_cut_nowhere_does_not_keep_itself() -> None:

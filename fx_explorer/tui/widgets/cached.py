@@ -28,8 +28,12 @@ class Cached(Widget):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         if self._kept is None or self._kept[:2] != (crop, self.outer_size):
-            self._kept = crop, self.outer_size, super().render_lines(crop)
+            self._kept = crop, self.outer_size, self.paint_lines(crop)
         return self._kept[2]
+
+    def paint_lines(self, crop: Region) -> list[Strip]:
+        """Return the strips of this part of the widget."""
+        return super().render_lines(crop)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         self._kept = None

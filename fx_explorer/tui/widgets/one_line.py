@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from rich.segment import Segment
 from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
 
 from fx_explorer.tui.widgets.cached import Cached
 
@@ -35,6 +38,23 @@ class OneLine(Cached):
 
     def render(self) -> Content:
         return fitted(self._left, self._right, self.size.width)
+
+    def paint_lines(self, crop: Region) -> list[Strip]:
+        """Paint the row as Textual would, which takes half as long where the row is all there is:
+        no border, and nothing to wrap or to align. At each key, up to seven rows are painted.
+        """
+        width, height = self.outer_size
+        if height != 1:
+            return super().paint_lines(crop)
+        base, padding = self.visual_style, self.styles.padding
+        space = base.background_style.rich_style
+        pieces = self.render().render(base, end="", parse_style=self.app.stylesheet.parse_style)
+        segments = [Segment(" " * padding.left, space)] if padding.left else []
+        segments += [Segment(text, (base + style).rich_style) for text, style in pieces]
+        strip = Strip(segments).adjust_cell_length(width, space)
+        for line_filter in self.get_line_filters():
+            strip = strip.apply_filter(line_filter, self.background_colors[1])
+        return [strip.crop(crop.x, crop.right)]
 
 
 def fitted(left: Content, right: Content, width: int) -> Content:

@@ -201,10 +201,10 @@ def _printed(verification: Verification) -> str:
 def _said(verification: Verification) -> str:
     """Say how what is printed or the texts of exceptions differ; empty when they do not."""
     messages = verification.other_messages
-    return _printed(verification) or (f"an exception has another text: {messages[0]}" if messages else "")
+    return _printed(verification) or (f"an exception is another: {messages[0]}" if messages else "")
 
 
-_MOST_TOLD = 4
+_MOST_TOLD = 6
 
 
 def _left_out(verification: Verification) -> str:

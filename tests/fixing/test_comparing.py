@@ -123,6 +123,16 @@ def test_the_text_of_an_exception_is_compared_apart_from_what_is_printed() -> No
     assert row.other_messages == ("ValueError said 'a' and says 'b'",)
 
 
+def test_a_check_of_the_graph_that_comes_before_the_operation_is_told() -> None:
+    comparison = Comparison()
+    checked = "Runtime assertion failed for expression u0 >= 1 on node 'ge'"
+    comparison.add(
+        {**seen(1, raised="IndexError"), "message": "of the operator"}, {**seen(1, raised="RuntimeError"), "message": checked}
+    )
+    (told,) = comparison.row([]).other_messages
+    assert told == f"IndexError said 'of the operator' and RuntimeError says {checked!r}"
+
+
 def test_lines_are_counted_whatever_their_order() -> None:
     comparison = Comparison()
     comparison.add(seen(1, printed=("a", "b", "b")), seen(1, printed=("b", "a", "c")))

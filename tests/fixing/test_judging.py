@@ -76,11 +76,11 @@ def test_lines_that_are_lost_or_new_are_named() -> None:
     assert judge(FINISHED, BEFORE, BETTER, new)[1].endswith("this is printed or logged in addition: 'twice'")
 
 
-def test_another_text_of_an_exception_is_not_called_printed() -> None:
+def test_another_exception_is_not_called_printed() -> None:
     other = replace(EQUAL, other_messages=("ValueError said 'a' and says 'b'",))
     verdict, reason = judge(FINISHED, BEFORE, BETTER, other)
     assert verdict == "prints differ"
-    assert reason.endswith("results are equal, but an exception has another text: ValueError said 'a' and says 'b'")
+    assert reason.endswith("results are equal, but an exception is another: ValueError said 'a' and says 'b'")
 
 
 def test_what_could_not_be_compared_is_never_called_good() -> None:

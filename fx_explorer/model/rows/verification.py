@@ -52,8 +52,9 @@ class Verification:
     words.
     """
     other_messages: tuple[str, ...] = ()
-    """Texts of exceptions that both programs raise and that say something else in the changed one,
-    in words, the first ones.
+    """Exceptions that both programs raise and that have another text in the changed one, or are of
+    another type because a check of the graph comes before the operation that fails; in words, the
+    first ones.
     """
     is_built: bool = False
     """Whether the changed program's code was built and run, beside the run of its graphs by

@@ -127,6 +127,9 @@ class Comparison:
         # Built code, and operators met while compiling, raise errors of their own: neither their
         # type nor their message says anything about the change.
         if both and (self.is_built or _fails_as_an_operator(original, changed)):
+            if not self.is_built and _is_refused_by_graph(changed):
+                told = f"{original['raised']} said {_told_of(original)} and {changed['raised']} says {_told_of(changed)}"
+                self.other_messages.append(told)
             return False
         if original["raised"] != changed["raised"]:
             self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
@@ -274,8 +277,11 @@ def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any
     if original["raised"] not in _OF_OPERATORS:
         return False
     in_its_stand_in = changed["raised"] in _OF_OPERATORS and not changed["message"] and bool(original["message"])
-    in_its_place = changed["raised"] == "RuntimeError" and changed["message"].startswith(_CHECK_OF_A_GRAPH)
-    return in_its_stand_in or in_its_place or changed["raised"].endswith(WHILE_COMPILING)
+    return in_its_stand_in or _is_refused_by_graph(changed) or changed["raised"].endswith(WHILE_COMPILING)
+
+
+def _is_refused_by_graph(changed: Mapping[str, Any]) -> bool:
+    return changed["raised"] == "RuntimeError" and changed["message"].startswith(_CHECK_OF_A_GRAPH)
 
 
 _OF_OPERATORS = ("RuntimeError", "IndexError")

@@ -29,15 +29,11 @@ from fx_explorer.worker.target.fresh_inputs import calls
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.verify.beyond_example import never_tried
 from fx_explorer.worker.verify.built import BuiltProgram, recompiling_often
 from fx_explorer.worker.verify.comparing_calls import add_built, add_uncompiled, compared
 from fx_explorer.worker.verify.observed.observing import Observation, Observer
 from fx_explorer.worker.verify.programs import OtherPrograms
-
-OTHER_TYPES = "inputs of other types or dtypes"
-"""What a verdict always names as not tried: every call has the types and dtypes of the example
-inputs.
-"""
 
 COMPILES_LONG_S = 30.0
 """Seconds. A program that took longer to compile is not compiled anew for other sizes."""
@@ -94,8 +90,7 @@ def call_and_verify(
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
         add_built(comparison, before, programs.built.result(), words, lambda: _begun(job, programs.built_original))
-    if target.arguments.args or target.arguments.keywords:
-        comparison.not_tried.insert(0, OTHER_TYPES)
+    comparison.not_tried[:0] = never_tried(target, train)
     return comparison.row([one.call for one in seen if one])
 
 

@@ -16,7 +16,7 @@ from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.verify.beyond_example import never_tried
 from tests.fixing.test_without_compiling import proposed
 
-TYPES = "inputs of other types or dtypes"
+TYPES = "inputs of other types or dtypes or autocast"
 FLOATS, WITH_GRADIENT, INTEGERS = torch.ones(2, 4), torch.ones(2, 4, requires_grad=True), torch.arange(3)
 
 

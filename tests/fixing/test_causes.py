@@ -28,7 +28,7 @@ AT_CALLER = "print where the compiled code is called"
 NOT_COMPILED = "do this only when not compiled"
 OUT = "take the line out of the compiled code"
 
-OTHER_TYPES = "inputs of other types or dtypes"
+OTHER_TYPES = "inputs of other types or dtypes or autocast"
 RAISES_BEHIND = "a call in which a line behind the print raises: nothing is written then"
 
 GOOD = [

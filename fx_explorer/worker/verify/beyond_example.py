@@ -11,7 +11,7 @@ import torch
 
 from fx_explorer.worker.target.target import Target
 
-OTHER_TYPES = "inputs of other types or dtypes"
+OTHER_TYPES = "inputs of other types or dtypes or autocast"
 GRADIENTS = "gradients"
 GRADIENTS_OF_INPUTS = "gradients of inputs"
 TRAINING = "training mode"

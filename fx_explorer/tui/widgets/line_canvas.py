@@ -302,4 +302,5 @@ class LineCanvas(TellsUnreadable, ScrollView):
             return  # the user has scrolled on meanwhile
         for line in lines:
             if 0 <= line < self.line_count:
-                self._painter.line(line, self.line_state(line), scroll_track.TRACK)
+                strip = self._painter.line(line, self.line_state(line), scroll_track.TRACK)
+                strip.render(self.app.console)  # the strip keeps what the terminal is sent for it

@@ -354,15 +354,6 @@ async def test_a_cursor_on_the_last_line_follows_a_growing_text() -> None:
         assert 30 in pilot.app.view.visible_lines
 
 
-async def test_a_text_that_shrinks_keeps_the_cursor_on_a_line() -> None:
-    async with app_of().run_test(size=SIZE) as pilot:
-        pilot.app.view.move_to(99)
-        pilot.app.view.update_text("a\nb")
-        await pilot.pause()
-        assert pilot.app.view.cursor == 1
-        assert pilot.app.shown()[:2] == [" 1 a", "▸2 b"]
-
-
 async def test_another_document_starts_at_its_own_place_without_old_marks() -> None:
     async with app_of().run_test(size=SIZE) as pilot:
         pilot.app.view.marks = frozenset({1})

@@ -63,9 +63,6 @@ class FactList(LineView):
     def fact_index(self) -> int:
         return self._lines[self.cursor].fact if self.cursor < len(self._lines) else 0
 
-    def move_to_fact(self, index: int) -> None:
-        self.move_to(self._first_line(index))
-
     def _rebuild(self, fact_index: int) -> None:
         self._width = self.body_width
         self._lines = fact_lines(self._facts, self._width) if self._width > 0 else []

@@ -52,14 +52,6 @@ class CodeView(LineView):
         self.content_changed()
         self.move_to(line, center=True)
 
-    def update_text(self, text: str) -> None:
-        """Replace the text by a newer version of the same document. Cursor, scroll position and
-        marks stay.
-        """
-        if text != self._lines.text:
-            self._lines = Lines(text, self._lines.language)
-            self.content_changed()
-
     def append(self, text: str) -> None:
         """Add text at the end. A cursor on the last line stays on the last line, so that the user
         follows a growing text.

@@ -49,6 +49,7 @@ from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
+from fx_explorer.tui.widgets.separator import Separator
 
 MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
@@ -69,7 +70,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     ExplorerFrame > #body > * { visibility: visible; }
     ExplorerFrame #views { width: 1fr; height: 1fr; }
     ExplorerFrame #views.-beside { border-left: solid $border; }
-    ExplorerFrame > #inspector { background: $surface; color: $text-muted; border-top: solid $border; height: 2; }
+    ExplorerFrame > #inspector { background: $surface; color: $text-muted; }
     ExplorerFrame Outline.-hidden { display: none; }
     """
     AUTO_FOCUS = ""
@@ -109,6 +110,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             yield self._views
         yield self._footer
         yield self.find_bar
+        yield Separator()
         yield self._inspector
 
     async def on_mount(self) -> None:

@@ -22,7 +22,7 @@ from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.figures import SessionFigures
-    from fx_explorer.analysis.options.console import ConsoleOption
+    from fx_explorer.analysis.options.explained_options import ExplainedOption
 
 EPILOG = """\
 Without X, what the options do; with it, their values in force too, and who set them: the default, the program (where), an
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class SessionOptions:
     """The options of a session and what a trial of them needs, kept when the session is closed."""
 
-    options: list[ConsoleOption]
+    options: list[ExplainedOption]
     request: CaptureRequest | None
     before: SessionFigures | None
     ending: Outcome | None
@@ -101,19 +101,19 @@ def _known(arguments: argparse.Namespace) -> int:
 
 
 def _found(reader: SessionReader) -> SessionOptions:
-    from fx_explorer.analysis.options.console import console_options
+    from fx_explorer.analysis.options.explained_options import explained_options
     from fx_explorer.trials.options import figures_to_compare_with
 
     ending = reader.meta("outcome")
     before = figures_to_compare_with(reader)
-    return SessionOptions(console_options(reader), reader.request(), before, Outcome.from_json(ending) if ending else None)
+    return SessionOptions(explained_options(reader), reader.request(), before, Outcome.from_json(ending) if ending else None)
 
 
-def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
+def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
     """Return the options of this name, with or without its group; without a name, all of them.
     Raises UsageError when there is none.
     """
-    from fx_explorer.analysis.options.console import is_called
+    from fx_explorer.analysis.options.explained_options import is_called
 
     if options:
         _check_name(name, [one.name for one in options])
@@ -122,7 +122,7 @@ def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
 
 def _check_name(name: str, known: list[str]) -> None:
     """Raise UsageError for an option that is not known."""
-    from fx_explorer.analysis.options.console import is_called
+    from fx_explorer.analysis.options.explained_options import is_called
 
     if not any(is_called(one, name) for one in known):
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
@@ -131,7 +131,7 @@ def _check_name(name: str, known: list[str]) -> None:
         )
 
 
-def _tell(options: list[ConsoleOption], arguments: argparse.Namespace) -> None:
+def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None:
     from fx_explorer.report.compile_options import compile_option
     from fx_explorer.report.options_text import option_text, options_text
 

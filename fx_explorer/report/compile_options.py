@@ -1,17 +1,17 @@
-"""The console of options in the JSON report, and of its own."""
+"""Options explained in the JSON report, and of its own."""
 
 from __future__ import annotations
 
 import json
 
-from fx_explorer.analysis.options.console import ConsoleOption, is_called, meaning
+from fx_explorer.analysis.options.explained_options import ExplainedOption, is_called, meaning
 from fx_explorer.analysis.options.option_words import GROUPS, OptionWords
 from fx_explorer.model import OptionInForce
 
 Json = dict[str, object]
 
 
-def compile_option(one: ConsoleOption) -> Json:
+def compile_option(one: ExplainedOption) -> Json:
     """Return an option; ``in_force`` has each value it had, in the order of their first use;
     ``set_by`` is never null.
     """

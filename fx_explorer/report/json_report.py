@@ -19,7 +19,7 @@ from fx_explorer.analysis.kernels.candidates import session_gpu
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured_times import call_time, measured
-from fx_explorer.analysis.options.console import console_options
+from fx_explorer.analysis.options.explained_options import explained_options
 from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.overview.console import ExplainedFailure, failures
 from fx_explorer.analysis.overview.fallbacks import left_to_python
@@ -75,7 +75,7 @@ def json_report(reader: SessionReader) -> Json:
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
             "bytecode_run": bytecode_run(reader),
-            "compile_options": [compile_option(one) for one in console_options(reader)],
+            "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
 
 

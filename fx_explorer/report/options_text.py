@@ -1,4 +1,4 @@
-"""The console of options as plain text: what each does, its values in a session, and what came of
+"""Options explained as plain text: what each does, its values in a session, and what came of
 trying others.
 """
 
@@ -10,14 +10,14 @@ from itertools import groupby
 from pathlib import Path
 
 from fx_explorer.analysis.comparing.compare import Figure
-from fx_explorer.analysis.options.console import ConsoleOption, choices_in_order, is_called, meaning, origins
+from fx_explorer.analysis.options.explained_options import ExplainedOption, choices_in_order, is_called, meaning, origins
 from fx_explorer.analysis.options.option_words import GROUPS, OptionWords
 from fx_explorer.highlight import printable
 
 WIDTH = 100
 
 
-def options_text(options: Sequence[ConsoleOption]) -> str:
+def options_text(options: Sequence[ExplainedOption]) -> str:
     """Print the options by group; below an option stands who set what is not the default."""
     lines: list[str] = []
     for group, found in groupby(options, key=lambda option: option.group):
@@ -27,14 +27,14 @@ def options_text(options: Sequence[ConsoleOption]) -> str:
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def _lines(option: ConsoleOption) -> Iterator[str]:
+def _lines(option: ExplainedOption) -> Iterator[str]:
     yield f"{'▲' if option.is_changed else ' '} {option.name} = {', '.join(option.values)}"
     yield f"      {option.words.does}"
     if option.is_changed:
         yield from (f"      {origin}" for origin in origins(option, Path.cwd()))
 
 
-def option_text(option: ConsoleOption) -> str:
+def option_text(option: ExplainedOption) -> str:
     """Return everything about one option."""
     lines = [option.name, *_wrapped(f"{option.words.does} {option.words.more}".strip(), "  "), ""]
     lines += [f"  in force   {origin}" for origin in origins(option, Path.cwd())]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from fx_explorer.analysis.figures import SessionFigures
-from fx_explorer.analysis.options.console import console_options
+from fx_explorer.analysis.options.explained_options import explained_options
 from fx_explorer.analysis.options.settings import read_settings
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
@@ -37,7 +37,7 @@ def options_dialog(
     request = reader.request()
     return SettingsDialog(
         read_settings(reader),
-        options=console_options(reader),
+        options=explained_options(reader),
         follows=follows,
         try_options=trying(request, figures_to_compare_with(reader), worker, ask_first) if request else None,
         trials=trials,

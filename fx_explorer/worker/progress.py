@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from fx_explorer.model import CaptureRequest, Notice
 from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.child_processes import children
-from fx_explorer.worker.child_processes.child_process import request_of_children
 from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
+from fx_explorer.worker.child_processes.recording_children import request_of_children
 from fx_explorer.worker.replaced_functions import OriginalFunctions
 from fx_explorer.worker.target.place import TargetPlace
 

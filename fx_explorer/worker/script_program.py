@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
 from fx_explorer.model import Kernel
-from fx_explorer.worker.child_processes.child_process import record_when_used
+from fx_explorer.worker.child_processes.recording_children import record_when_used
 from fx_explorer.worker.ending import ending
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes

@@ -13,7 +13,14 @@ import torch
 import torch._inductor
 
 from fx_explorer.analysis.figures import session_figures
-from fx_explorer.analysis.options.console import ConsoleOption, console_options, explained, next_value, order_of, origins
+from fx_explorer.analysis.options.explained_options import (
+    ExplainedOption,
+    explained,
+    explained_options,
+    next_value,
+    order_of,
+    origins,
+)
 from fx_explorer.analysis.options.option_words import GROUPS, WORDS
 from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.cli import main
@@ -58,12 +65,12 @@ def test_an_option_outside_the_console_has_torch_s_first_sentence(known: dict[st
     assert names[: len(explained_here)] == explained_here
 
 
-def console(rows: list[OptionInForce], tmp_path: Path) -> dict[str, ConsoleOption]:
+def console(rows: list[OptionInForce], tmp_path: Path) -> dict[str, ExplainedOption]:
     with SessionWriter(tmp_path / "one.fxs") as writer:
         writer.add_all(setting for setting in list_settings() if setting.full_name in CONSOLE)
         writer.add_all(rows)
     with SessionReader(tmp_path / "one.fxs") as reader:
-        return {option.name: option for option in console_options(reader)}
+        return {option.name: option for option in explained_options(reader)}
 
 
 def test_values_are_told_with_who_set_them(tmp_path: Path) -> None:

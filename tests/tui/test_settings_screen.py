@@ -12,7 +12,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fx_explorer.analysis.options.console import ConsoleOption
+from fx_explorer.analysis.options.explained_options import ExplainedOption
 from fx_explorer.analysis.options.option_words import WORDS
 from fx_explorer.analysis.options.settings import read_settings, search
 from fx_explorer.model import OptionInForce, Outcome, Setting
@@ -46,9 +46,9 @@ IN_FORCE = [
 BEFORE = figures(graphs=5, graph_breaks=1, graph_break_hits=1, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
 
 
-def in_console(settings: list[Setting], rows: list[OptionInForce]) -> list[ConsoleOption]:
+def in_console(settings: list[Setting], rows: list[OptionInForce]) -> list[ExplainedOption]:
     return [
-        ConsoleOption("g", setting, WORDS[setting.full_name], tuple(row for row in rows if row.name == setting.full_name))
+        ExplainedOption("g", setting, WORDS[setting.full_name], tuple(row for row in rows if row.name == setting.full_name))
         for setting in settings
         if setting.full_name in WORDS
     ]

@@ -9,7 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from fx_explorer.analysis.options.console import ConsoleOption, choices_in_order, explained, meaning, order_of, origins
+from fx_explorer.analysis.options.explained_options import (
+    ExplainedOption,
+    choices_in_order,
+    explained,
+    meaning,
+    order_of,
+    origins,
+)
 from fx_explorer.analysis.options.option_words import GROUPS
 from fx_explorer.analysis.options.settings import is_changed, search
 from fx_explorer.model import Setting
@@ -47,7 +54,7 @@ def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) ->
     return rows
 
 
-def row_of(entry: OptionEntry, option: ConsoleOption | None, chosen: Mapping[str, object]) -> Row:
+def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[str, object]) -> Row:
     """Return the row of a setting. ``option`` has its values in force, for one that the console
     explains.
     """
@@ -70,7 +77,7 @@ def row_of(entry: OptionEntry, option: ConsoleOption | None, chosen: Mapping[str
     )
 
 
-def help_of(setting: Setting, option: ConsoleOption | None = None) -> str:
+def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
     """Say what the option does, its values in force and who set them, what it may be, and torch's
     own words.
     """
@@ -86,14 +93,14 @@ def help_of(setting: Setting, option: ConsoleOption | None = None) -> str:
     return "\n\n".join([*parts, f"torch says: {said}" if option and said else said]).rstrip()
 
 
-def _in_force(option: ConsoleOption) -> list[str]:
+def _in_force(option: ExplainedOption) -> list[str]:
     if not option.in_force:
         return [f"When the capture began: {option.setting.value} · default: {option.setting.default}"]
     rows = [f"In force: {origin}" for origin in origins(option, Path.cwd())]
     return rows if option.values == (option.setting.default,) else [*rows, f"Default: {option.setting.default}"]
 
 
-def _choices(option: ConsoleOption) -> list[str]:
+def _choices(option: ExplainedOption) -> list[str]:
     """List the values there are words for, one per line; then the others."""
     told = [value for value in choices_in_order(option) if meaning(option, value)]
     others = [value for value in choices_in_order(option) if value not in told]

@@ -15,7 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from fx_explorer.analysis.options.console import ConsoleOption
+from fx_explorer.analysis.options.explained_options import ExplainedOption
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import expected, parse_value, text_of
@@ -72,7 +72,7 @@ class SettingsDialog(TryingDialog):
         settings: Sequence[Setting],
         chosen: Mapping[str, object] | None = None,
         *,
-        options: Sequence[ConsoleOption] = (),
+        options: Sequence[ExplainedOption] = (),
         follows: bool = True,
         try_options: TryOptions | None = None,
         trials: list[OptionTrial] | None = None,

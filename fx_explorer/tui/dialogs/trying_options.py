@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from textual import work
 from textual.worker import Worker
 
-from fx_explorer.analysis.options.console import ConsoleOption, next_value
+from fx_explorer.analysis.options.explained_options import ExplainedOption, next_value
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
 from fx_explorer.trials.options import OptionTrial, settings_in_words
@@ -41,7 +41,7 @@ class TryingDialog(Dialog[Chosen]):
     def __init__(
         self,
         chosen: Mapping[str, object] | None,
-        options: Sequence[ConsoleOption],
+        options: Sequence[ExplainedOption],
         try_options: TryOptions | None,
         trials: list[OptionTrial] | None,
     ) -> None:
@@ -56,7 +56,7 @@ class TryingDialog(Dialog[Chosen]):
         """Show what is chosen, or what came of trying it: it is another now."""
         raise NotImplementedError
 
-    def _option(self, entry: OptionEntry | None) -> ConsoleOption | None:
+    def _option(self, entry: OptionEntry | None) -> ExplainedOption | None:
         return self._options.get(entry.full_name) if isinstance(entry, Setting) else None
 
     def _value_of(self, setting: Setting) -> object:

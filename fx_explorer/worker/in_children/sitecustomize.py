@@ -50,7 +50,7 @@ def _record() -> None:
     spec.loader.exec_module(worker)
     if "fx_explorer" not in sys.modules:
         worker.load_package()
-    from fx_explorer.worker.child_processes.child_process import record_when_used
+    from fx_explorer.worker.child_processes.recording_children import record_when_used
 
     record_when_used(os.environ["FX_EXPLORER_CHILDREN"], "started")
 

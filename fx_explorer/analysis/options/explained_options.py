@@ -1,4 +1,4 @@
-"""The console of options: what each does, the values in force in a session, who set them, and other
+"""Options explained: what each does, the values in force in a session, who set them, and other
 values it can have.
 """
 
@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader
 
 
 @dataclass(frozen=True, slots=True)
-class ConsoleOption:
+class ExplainedOption:
     """One option with its values in this session."""
 
     group: str
@@ -58,7 +58,7 @@ def is_called(full_name: str, name: str) -> bool:
     return name in ("", full_name, full_name.partition(".")[2])
 
 
-def console_options(reader: SessionReader) -> list[ConsoleOption]:
+def explained_options(reader: SessionReader) -> list[ExplainedOption]:
     """Return the options in the order they are explained, without those that the torch of the
     session lacks; empty in a session without a catalogue.
     """
@@ -68,7 +68,7 @@ def console_options(reader: SessionReader) -> list[ConsoleOption]:
         if _is_json(row.value):
             values[row.name].append(row)
     return [
-        ConsoleOption(group, settings[name], words, tuple(values[name]))
+        ExplainedOption(group, settings[name], words, tuple(values[name]))
         for group, options in GROUPS.items()
         for name, words in options.items()
         if name in settings
@@ -83,7 +83,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def choices_in_order(option: ConsoleOption) -> list[str]:
+def choices_in_order(option: ExplainedOption) -> list[str]:
     """Return its values (JSON): those with words first, in their order; empty when there are too
     many to list.
     """
@@ -91,19 +91,19 @@ def choices_in_order(option: ConsoleOption) -> list[str]:
     return [*told, *(value for value in option.setting.choices if value not in told)]
 
 
-def next_value(option: ConsoleOption, value: object) -> object:
+def next_value(option: ExplainedOption, value: object) -> object:
     """Return the next choice among those with words; the value itself where there are none."""
     choices = [json.loads(choice) for choice in choices_in_order(option) if meaning(option, choice) or not option.words.values]
     at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
     return choices[(at + 1) % len(choices)] if choices else value
 
 
-def meaning(option: ConsoleOption, value: str) -> str:
+def meaning(option: ExplainedOption, value: str) -> str:
     """Return the meaning of a value (JSON) of the option; empty where its words are enough."""
     return option.words.values.get(value, "")
 
 
-def origins(option: ConsoleOption, folder: Path | None = None) -> list[str]:
+def origins(option: ExplainedOption, folder: Path | None = None) -> list[str]:
     """Return ``false: set at train.py:5 for f``, one per value and who set it. Paths are relative
     to ``folder``.
     """

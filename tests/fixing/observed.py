@@ -92,7 +92,7 @@ def observed(file: Path, text: str, inputs: str, watch: Any = contextlib.nullcon
         target = Target("f", function, arguments, vars(module))
         observer = Observer(target, True, True, OneModule(path=str(file), module=module), watch)
         made = list(calls(arguments))
-        seen = [observer.again(function, call.words, call.arguments, going_on=call.goes_on).plain() for call in made]
+        seen = [observer.again(function, call).plain() for call in made]
     finally:
         torch.set_grad_enabled(True)
         sys.modules.pop(NAME)
@@ -102,5 +102,6 @@ def observed(file: Path, text: str, inputs: str, watch: Any = contextlib.nullcon
         "state": observer.state_at_first,
         "names": observer.names_at_first,
         "seen": seen,
+        "unsupported": [],
         "words": [call.words for call in made],
     }

@@ -1,8 +1,9 @@
-"""What no call of a comparison is like is named: other types, gradients, the other mode."""
+"""A fix is tried with gradients and in the mode that the example does not have; what is not tried even so is named."""
 
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from torch import nn
 from fx_explorer import fixing
 from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.verify.beyond_example import never_tried
+from fx_explorer.worker.verify.beyond_example import Way, never_tried, planned_calls, ways_beyond
 from tests.fixing.test_without_compiling import proposed
 
 TYPES = "inputs of other types or dtypes or autocast"
@@ -52,57 +53,93 @@ def halfway() -> nn.Module:
     return parts
 
 
+GRADIENTS = ("gradients of inputs", True, None)
+
+
 @pytest.mark.parametrize(
-    ("function", "inputs", "goes_backward", "said"),
+    ("function", "inputs", "may_have_gradients", "ways", "named"),
     [
-        (torch.sin, (FLOATS,), False, [TYPES, "gradients"]),
-        (torch.sin, (WITH_GRADIENT,), True, [TYPES]),
-        (torch.sin, (INTEGERS,), False, [TYPES]),
-        (lambda: 1, (), False, []),
-        (nn.Linear(4, 4), (FLOATS,), True, [TYPES, "gradients of inputs"]),
-        (nn.Linear(4, 4), (WITH_GRADIENT,), True, [TYPES]),
-        (nn.Linear(4, 4), (WITH_GRADIENT,), False, [TYPES, "gradients"]),
-        (nn.Embedding(4, 4), (INTEGERS,), True, [TYPES]),
-        (nn.Sequential(nn.Linear(4, 4), nn.Dropout()), (WITH_GRADIENT,), True, [TYPES, "evaluation mode"]),
-        (nn.BatchNorm1d(4).eval(), (WITH_GRADIENT,), True, [TYPES, "training mode"]),
-        (Inherits(), (WITH_GRADIENT,), True, [TYPES, "evaluation mode"]),
-        (Plain(), (WITH_GRADIENT,), True, [TYPES]),
-        (a_method(), (WITH_GRADIENT,), True, [TYPES, "training mode"]),
-        (halfway(), (WITH_GRADIENT,), True, [TYPES]),
+        (torch.sin, (FLOATS,), True, [GRADIENTS], [TYPES]),
+        (torch.sin, (FLOATS,), False, [], [TYPES, "gradients"]),
+        (torch.sin, (WITH_GRADIENT,), True, [], [TYPES]),
+        (torch.sin, (INTEGERS,), True, [], [TYPES]),
+        (torch.sin, (INTEGERS,), False, [], [TYPES]),
+        (lambda: 1, (), True, [], []),
+        (nn.Linear(4, 4), (FLOATS,), True, [GRADIENTS], [TYPES]),
+        (nn.Embedding(4, 4), (INTEGERS,), True, [], [TYPES]),
+        (nn.Embedding(4, 4), (INTEGERS,), False, [], [TYPES, "gradients"]),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout()), (WITH_GRADIENT,), True, [("evaluation mode", False, False)], [TYPES]),
+        (nn.BatchNorm1d(4).eval(), (FLOATS,), True, [GRADIENTS, ("training mode", True, True)], [TYPES]),
+        (Inherits(), (WITH_GRADIENT,), True, [("evaluation mode", False, False)], [TYPES]),
+        (Plain(), (WITH_GRADIENT,), True, [], [TYPES]),
+        (a_method(), (WITH_GRADIENT,), True, [("training mode", False, True)], [TYPES]),
+        (halfway(), (WITH_GRADIENT,), True, [], [TYPES]),
     ],
 )
-def test_what_the_example_is_not_is_named(
-    function: Callable[..., object], inputs: tuple[torch.Tensor, ...], goes_backward: bool, said: list[str]
+def test_what_the_example_is_not_is_tried_or_named(
+    function: Callable[..., object],
+    inputs: tuple[torch.Tensor, ...],
+    may_have_gradients: bool,
+    ways: list[Way],
+    named: list[str],
 ) -> None:
-    assert never_tried(Target("f", function, Arguments(inputs)), goes_backward) == said
+    target = Target("f", function, Arguments(inputs))
+    assert ways_beyond(target, may_have_gradients) == ways
+    assert list(never_tried(target, may_have_gradients)) == named
 
 
-DRAWS_IN_TRAINING = """
+def test_the_calls_in_another_way_have_several_values_and_come_last() -> None:
+    made = list(planned_calls(Arguments((FLOATS,)), [GRADIENTS, ("training mode", False, True)]))
+    unlike = [call for call in made if call.unlike_example]
+    assert made[-len(unlike) :] == unlike
+    assert len(unlike) == 12
+    assert {call.training for call in unlike} == {None, True}
+    assert all(call.arguments.args[0].requires_grad == (call.training is None) for call in unlike)
+
+
+def model(forward: str, parts: str = "") -> str:
+    return f"""
 import torch
 from torch import nn
 
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.drop = nn.Dropout(0.5)
+        {parts}
 
     def forward(self, x):
-        x = self.drop(x) if x.std() > 0.5 else x
-        return x * 2
+{textwrap.indent(textwrap.dedent(forward), " " * 8)}
 
 def get_model():
     return Model().eval()
 
 def example_inputs():
-    return (torch.linspace(-1, 1, 8),)
+    return (torch.linspace(-1, 1, 8).view(2, 4) * 5,)
 """
 
 
-def test_a_model_that_is_given_in_one_mode_has_the_other_named(tmp_path: Path, captured: Callable[..., Path]) -> None:
-    """Training would draw random numbers for the side that is not taken too."""
+DRAWS = model("x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2", "self.part = nn.Dropout(0.5)")
+COUNTS = model("x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2", "self.part = nn.BatchNorm1d(4, affine=False)")
+LOOPS = model("while x.abs().max() > 4.0:\n    x = x * 0.5\nreturn torch.tanh(x)")
+CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "verdict", "said"),
+    [
+        (DRAWS, "choose with torch.where", "refused", "random numbers, with the example inputs with a NaN, training mode"),
+        (COUNTS, "choose with torch.where", "refused", ", training mode"),
+        (LOOPS, "loop with torch.while_loop", "refused", "gradients of inputs"),
+        (CHANGES_IN_PLACE, "let torch do the print after the graph", "good", "equal in 20 calls"),
+    ],
+    ids=["random numbers", "statistics", "gradients", "a call that the original does not support"],
+)
+def test_a_fix_has_to_hold_in_the_other_mode_and_with_gradients(
+    tmp_path: Path, captured: Callable[..., Path], warm_workers: None, text: str, title: str, verdict: str, said: str
+) -> None:
     file = tmp_path / "model.py"
-    file.write_text(DRAWS_IN_TRAINING)
-    request, fix, before = proposed(captured(file), "choose with torch.where")
+    file.write_text(text)
+    request, fix, before = proposed(captured(file, backend="eager"), title)
     trial = asyncio.run(fixing.try_fix(request, fix, before))
-    assert trial.verdict == "good"
-    assert f"{TYPES}, gradients, training mode" in trial.reason
+    assert trial.verdict == verdict, trial.reason
+    assert said in trial.reason

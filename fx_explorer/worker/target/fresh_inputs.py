@@ -34,7 +34,15 @@ class PlannedCall:
     state.
     """
     has_other_sizes: bool = False
-    """Whether a compiled program may be compiled anew for this call."""
+    unlike_example: str = ""
+    """In words, in what the call is unlike the example beside its values: gradients, a mode."""
+    training: bool | None = None
+    """The mode that modules are put into; None leaves each in its own."""
+
+    @property
+    def is_compiled_anew(self) -> bool:
+        """Return whether a compiled program may be compiled anew for this call."""
+        return self.has_other_sizes or bool(self.unlike_example)
 
 
 Change = Callable[[torch.Tensor], torch.Tensor]

@@ -13,10 +13,10 @@ from typing import Any
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.target import calling, overlay
-from fx_explorer.worker.target.fresh_inputs import calls
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.verify.beyond_example import planned_calls
 from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
 from fx_explorer.worker.verify.observed.observing import Observer, seed
@@ -103,14 +103,14 @@ def _calls(target: Target, train: bool, place: TargetPlace, request: CaptureRequ
     observer = Observer(target, train, request.train is not False, users_code(place, request))
     observer.set_state(before["state"])
     compiled = target.callable if before["is_compiled"] else calling.compile_target(target, calling.SilentJob(request))
-    first, *others = calls(target.arguments)
+    first, *others = planned_calls(target.arguments, before["ways"])
     seen: list[dict[str, Any] | None] = [observer.first(compiled, first.words, first.arguments).plain()]
     for call, one in zip(others, before["seen"][1:], strict=True):
-        if one is None or call.has_other_sizes:  # building for each other size would take too long
+        if one is None or call.is_compiled_anew:  # building for each other size would take too long
             observer.leave_out()
             seen.append(None)
         else:
-            seen.append(observer.again(compiled, call.words, call.arguments, going_on=call.goes_on).plain())
+            seen.append(observer.again(compiled, call).plain())
     return {"seen": seen, "names": observer.names_at_first}
 
 

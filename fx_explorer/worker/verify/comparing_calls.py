@@ -27,7 +27,7 @@ def compared(
 
     ``before`` is the original's result. ``seen`` is what the changed program did in the same calls,
     None where it was not called. ``names`` are its globals before the first call, and ``words`` say
-    what each call is made with.
+    what each call is made with, or in what it is unlike the example.
     """
     state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
     known = frozenset(before["names"])
@@ -35,11 +35,13 @@ def compared(
     for one, other in zip(before["seen"], seen, strict=False):
         if one and other:
             comparison.add(one, other)
+    untried = []
     for position, call in enumerate(before["seen"]):
-        if call is None:
-            comparison.not_tried.append(f"a call with {words[position]}, which the original did not end in time")
-        elif seen[position] is None:
-            comparison.not_tried.append(f"a call with {words[position]}, for which it would be compiled anew for long")
+        if call is None and position not in before["unsupported"]:
+            untried.append(f"a call with {words[position]}, which the original did not end in time")
+        elif call is not None and seen[position] is None:
+            untried.append(f"a call with {words[position]}, for which it would be compiled anew for long")
+    comparison.not_tried += dict.fromkeys(untried)
     comparison.not_compared += told_of_hidden(before)
     return comparison
 
@@ -79,8 +81,9 @@ def add_built(
         _add_failed(comparison, result["failed"], build_original())
     elif result:
         other = compared(before, result["seen"], result["names"], words, is_built=True)
-        if len(list(filter(None, result["seen"]))) < len(list(filter(None, before["seen"]))):
-            comparison.not_tried.append("other sizes with the code built")
+        not_called = [words for words, one, run in zip(words, before["seen"], result["seen"], strict=True) if one and not run]
+        if not_called:
+            comparison.not_tried.append(f"{', '.join(dict.fromkeys(not_called))} with the code built")
         comparison.is_run_built = True
         if other.differences:
             _add_differences(comparison, before, result, other.differences, build_original(), words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
@@ -18,11 +18,12 @@ import torch
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.target import calling, overlay
-from fx_explorer.worker.target.fresh_inputs import PlannedCall, calls
+from fx_explorer.worker.target.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.stances import without_compiling
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.verify.beyond_example import Way, planned_calls, ways_beyond
 from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
 from fx_explorer.worker.verify.observed.lookups import Lookups
@@ -110,18 +111,28 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
     try:
         target, observer = _found(place, request, watched)
         state = observer.state_at_first
-        seen = _called(target, observer)
+        ways = ways_beyond(target, request.train is not False)
+        seen = _called(target, observer, ways)
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
         return {"problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"}
     return {
         "state": state,
         "names": observer.names_at_first,
-        "seen": seen,
+        "ways": ways,
+        "seen": [None if _is_unsupported(one) else one for one in seen],
+        "unsupported": [position for position, one in enumerate(seen) if _is_unsupported(one)],
         "hidden": list(hidden.found),
         "not reached": coverage.not_taken(),
         "lookups": lookups.count,
         "is_compiled": calling.is_compiled(target.callable),
     }
+
+
+def _is_unsupported(seen: Mapping[str, Any] | None) -> bool:
+    """Return whether the original is not made for such a call: an input that needs a gradient
+    cannot be changed in place, nor go to NumPy. There is nothing that a change could spoil then.
+    """
+    return bool(seen and seen["is_unlike_example"] and seen["raised"])
 
 
 def _changed_result(place: TargetPlace, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +143,7 @@ def _changed_result(place: TargetPlace, request: CaptureRequest, before: dict[st
         lookups = Lookups()
         target, observer = _found(place, request, lookups.watched)
         observer.set_state(before["state"])
-        seen = _called(target, observer, before["seen"])
+        seen = _called(target, observer, before["ways"], before["seen"])
         return {"seen": seen, "names": observer.names_at_first, "lookups": lookups.count}
     except Exception as error:  # noqa: BLE001 - as above
         return {"failed": f"it raises {one_line(error)}"}
@@ -148,11 +159,13 @@ def _found(
     return target, Observer(target, train, request.train is not False, users_code(place, request), watch)
 
 
-def _called(target: Target, observer: Observer, before: list[Any] | None = None) -> list[dict[str, Any] | None]:
+def _called(
+    target: Target, observer: Observer, ways: list[Way], before: list[Any] | None = None
+) -> list[dict[str, Any] | None]:
     """Make all calls and return what each did: None for one that took too long, here or in
     ``before``.
     """
-    first, *others = calls(target.arguments)
+    first, *others = planned_calls(target.arguments, ways)
     began = time.monotonic()
     seen: list[dict[str, Any] | None] = [observer.first(target.callable, first.words, first.arguments).plain()]
     limit_s = LONGER * (time.monotonic() - began) + LONG_S
@@ -171,7 +184,7 @@ def _unless_endless(observer: Observer, target: Target, call: PlannedCall, limit
     that waits for a value may wait for ever.
     """
     with _stopped_after(limit_s):
-        return observer.again(target.callable, call.words, call.arguments, going_on=call.goes_on)
+        return observer.again(target.callable, call)
     return None
 
 

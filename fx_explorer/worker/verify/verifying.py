@@ -25,11 +25,10 @@ from typing import Any, Protocol
 
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker.target import calling
-from fx_explorer.worker.target.fresh_inputs import calls
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import users_code
-from fx_explorer.worker.verify.beyond_example import never_tried
+from fx_explorer.worker.verify.beyond_example import never_tried, planned_calls
 from fx_explorer.worker.verify.built import BuiltProgram, recompiling_often
 from fx_explorer.worker.verify.comparing_calls import add_built, add_uncompiled, compared
 from fx_explorer.worker.verify.observed.observing import Observation, Observer
@@ -67,7 +66,7 @@ def call_and_verify(
     # another part of it.
     compiled = target.callable if before["is_compiled"] else calling.compile_target(target, job)
     observer.set_state(before["state"])
-    first, *others = calls(target.arguments)
+    first, *others = planned_calls(target.arguments, before["ways"])
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
     began = time.monotonic()
     seen: list[Observation | None] = [observer.first(compiled, first.words, first.arguments)]
@@ -75,13 +74,13 @@ def call_and_verify(
     stop_recording()
     with _as_captured(request):
         for call, one in zip(others, before["seen"][1:], strict=True):
-            if one is None or (takes_long and call.has_other_sizes):
+            if one is None or (takes_long and call.is_compiled_anew):
                 observer.leave_out()
                 seen.append(None)
                 continue
             job.say(f"comparing: calling {target.name} with {call.words}")
-            seen.append(observer.again(compiled, call.words, call.arguments, going_on=call.goes_on))
-    words = [call.words for call in (first, *others)]
+            seen.append(observer.again(compiled, call))
+    words = [call.unlike_example or ("other sizes" if call.has_other_sizes else call.words) for call in (first, *others)]
     observed = [one.plain() if one else None for one in seen]
     comparison = compared(before, observed, observer.names_at_first, words, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
@@ -90,7 +89,7 @@ def call_and_verify(
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
         add_built(comparison, before, programs.built.result(), words, lambda: _begun(job, programs.built_original))
-    comparison.not_tried[:0] = never_tried(target, train)
+    comparison.not_tried[:0] = never_tried(target, request.train is not False)
     return comparison.row([one.call for one in seen if one])
 
 

@@ -9,13 +9,14 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from fx_explorer.worker.target.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.inputs import Arguments, tensors
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import UsersCode
@@ -35,6 +36,7 @@ class Observation:
     """
 
     call: str
+    is_unlike_example: bool = False
     reached: ReachedValues = field(default_factory=ReachedValues)
     written: PrintedLines = field(default_factory=PrintedLines)
     raised: str = ""
@@ -49,6 +51,7 @@ class Observation:
         """Return what was seen, as plain values that another process can read."""
         return {
             "call": self.call,
+            "is_unlike_example": self.is_unlike_example,
             **vars(self.reached),
             "printed": self.written.lines,
             "errors": self.written.errors,
@@ -123,20 +126,17 @@ class Observer:
         seen.reached = self._look(arguments, {"the output": output})
         return seen
 
-    def again(self, function: Callable[..., Any], call: str, arguments: Arguments, *, going_on: bool = False) -> Observation:
-        """Make another call and observe it, also what it raises.
-
-        With ``going_on`` it begins with the state that the call before left.
-        """
-        seen = Observation(call)
-        self._restore(with_state=not going_on)
+    def again(self, function: Callable[..., Any], call: PlannedCall) -> Observation:
+        """Make another call and observe it, also what it raises."""
+        seen = Observation(call.words, bool(call.unlike_example))
+        self._restore(with_state=not call.goes_on)
         output: dict[str, Any] = {}
         try:
-            with self._outside.heard(seen.effects), printed(seen.written, self._code.has):
-                output["the output"] = self._call(function, arguments)
+            with self._outside.heard(seen.effects), printed(seen.written, self._code.has), self._in_mode(call.training):
+                output["the output"] = self._call(function, call.arguments, needs_gradients=bool(call.unlike_example))
         except Exception as error:  # noqa: BLE001 - the program may raise anything; both have to raise the same
             seen.raised, seen.message = raised(error)
-        seen.reached = self._look(arguments, output)
+        seen.reached = self._look(call.arguments, output)
         return seen
 
     def leave_out(self) -> None:
@@ -162,11 +162,26 @@ class Observer:
                 if name in self.state_at_first and tensor.shape == self.state_at_first[name].shape:
                     tensor.copy_(self.state_at_first[name])
 
-    def _call(self, function: Callable[..., Any], arguments: Arguments) -> object:
+    @contextmanager
+    def _in_mode(self, training: bool | None) -> Iterator[None]:
+        """Put all networks into a mode, as a user does, and each module back into its own."""
+        modules = [module for network in self._networks.values() for module in network.modules()]
+        own = [module.training for module in modules]
+        if training is not None:
+            for network in self._networks.values():
+                network.train(training)
+        try:
+            yield
+        finally:
+            if training is not None:
+                for module, mode in zip(modules, own, strict=True):
+                    module.training = mode
+
+    def _call(self, function: Callable[..., Any], arguments: Arguments, *, needs_gradients: bool = False) -> object:
         with self._watch(), nullcontext() if self._grad else torch.no_grad():
             output = function(*arguments.args, **arguments.keywords)
         with torch.enable_grad():  # the call may have left it off
-            loss = weighted_loss(output) if self._train else None
+            loss = weighted_loss(output) if self._train or (needs_gradients and self._grad) else None
             if loss is not None:
                 loss.backward()
         return output

@@ -59,10 +59,13 @@ def marks(reader: SessionReader) -> list[DynamicMark]:
     recompiles.
     """
     found: dict[str, DynamicMark] = {}
+    # Sessions of earlier versions do not say it.
     one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
     for cause in causes(reader):
         source = _source(cause, one_size=one_size)
         if source:
+            # One size can be the cause of many recompiles. The mark avoids all of them; the first
+            # one names it.
             found.setdefault(source, DynamicMark(source, cause))
     return list(found.values())
 

@@ -59,6 +59,7 @@ class Fix:
         """Return what the fix changes: two fixes that change the same are one, whatever they are
         called.
         """
+        # ``distinct`` uses this as a key, which a dict cannot be.
         return self.edits, str(self.settings), self.marks
 
     @property
@@ -68,6 +69,7 @@ class Fix:
         """
         if self.by_hand:
             return self.by_hand
+        # Spelled out, since torch is not imported here and could not be asked.
         modules = {
             "dynamo": "torch._dynamo.config",
             "inductor": "torch._inductor.config",

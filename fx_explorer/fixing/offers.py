@@ -75,6 +75,8 @@ def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
         return mark_fixes(reader, subject)
     if isinstance(subject, DistinctBreak):
         return proposals(reader, subject)
+    # Which of the values that vary led to the limit is not one line's affair, so all marks are
+    # offered.
     return mark_fixes(reader) if subject.kind == "limit" else proposals(reader, as_break(subject))
 
 

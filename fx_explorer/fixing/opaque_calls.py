@@ -58,6 +58,8 @@ def opaque_calls(site: Site) -> Iterator[OpaqueCall]:
 
     Methods of values are not among them: nothing tells what they are called on.
     """
+    # Only at the break itself: further out, a call may still be kept out of Dynamo's sight as a
+    # whole, whatever breaks inside it.
     if site.depth == 0 and is_explained(site):
         return
     found = list(_named_calls(site))
@@ -71,6 +73,8 @@ def _named_calls(site: Site) -> Iterator[OpaqueCall]:
         root = name.partition(".")[0]
         function = site.code.function(call)
         is_local = function is not None and root in locals_of(function)
+        # A name of the function's own may stand for anything, torch's functions are looked into,
+        # and what writes is for ``causes/effects/printing.py``.
         if name and not is_local and root not in ("torch", "self", "super") and not name.startswith(_WRITING):
             yield OpaqueCall(statement, call, name, site.code.source(call.func))
 
@@ -104,6 +108,8 @@ def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression |
     known = locals_of(function) if function else set()
     text, arguments = code.source(expression), {name: name for name in read(expression) if name in known and name != "self"}
     for name in arguments:
+        # Detached outside only where nothing else reads the name: another use may need its
+        # gradient.
         attached = re.sub(rf"(?<![\w.]){name}\.detach\(\)", "", text)
         if attached != text and not re.search(rf"(?<![\w.]){name}\b(?!=)", attached):
             text, arguments[name] = re.sub(rf"(?<![\w.]){name}\.detach\(\)", name, text), f"{name}.detach()"
@@ -112,6 +118,8 @@ def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression |
         if isinstance(chain, cst.Name):
             return None
         parameter = written.rpartition(".")[2]
+        # ``self.a.scale`` and ``self.b.scale``, or a local ``scale``, cannot both be called
+        # ``scale``.
         if parameter in arguments and arguments[parameter] != written:
             return None
         arguments[parameter] = written

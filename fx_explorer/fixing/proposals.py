@@ -30,6 +30,7 @@ def _can_be_tried(fix: Fix) -> bool:
     """Return whether the edited text parses. An edit can go wrong in a layout that nobody thought
     of: better none than one that does not parse.
     """
+    # An option edits no file, so there is nothing to parse.
     if fix.settings:
         return True
     try:
@@ -37,4 +38,5 @@ def _can_be_tried(fix: Fix) -> bool:
             cst.parse_module(edit.after)
     except cst.ParserSyntaxError:
         return False
+    # An edit that changes nothing would cost a trial and could not be good.
     return any(edit.after != edit.before for edit in fix.edits)

@@ -89,6 +89,7 @@ def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
         if row.is_user and row.path != site.path:
             code = _code(reader, row)
             if code is not None:
+                # No line is 0, so no statement of that file is taken for the one that breaks.
                 yield Site(row.path, 0, True, site.depth, code, site.broken)
 
 
@@ -105,6 +106,7 @@ def _code(reader: SessionReader, row: model.SourceFile) -> Code | None:
     text = reader.text(row.text)
     try:
         return parsed(text) if text else None
+    # ``parsed`` says RecursionError of what is too long or nested too deeply.
     except (cst.ParserSyntaxError, RecursionError):
         return None
 

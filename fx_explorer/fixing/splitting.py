@@ -21,6 +21,8 @@ from fx_explorer.source_edit.names import bound_in, locals_of, new_name, paramet
 
 RISK = "What is left outside is no longer compiled."
 
+# What means another thing once it stands in another function, or unbinds a name that the rest may
+# read.
 _NOT_HERE = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal, cst.Del)
 
 
@@ -52,6 +54,7 @@ def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | No
     """
     statements = site.statements
     function = site.code.function(statements[0]) if statements else None
+    # More than one frame: the function was inlined into another, and compiling begins there.
     if function is None or len(stack) > 1 or function.asynchronous or not isinstance(function.body, cst.IndentedBlock):
         return None
     is_whole = isinstance(site.code.parent(function), cst.Module) or _is_method(site.code, function)
@@ -67,6 +70,7 @@ def _is_long_text(code: Code, node: cst.CSTNode) -> bool:
 
 def body_lines(function: cst.FunctionDef) -> list[cst.BaseStatement]:
     """Return the statements, less the docstring."""
+    # The docstring stays where it is, in the function that keeps the name.
     lines = [line for line in function.body.body if isinstance(line, cst.BaseStatement)]
     return lines[1:] if function.get_docstring() is not None else lines
 
@@ -101,6 +105,7 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
     indent, unit = code.indent(function), code.indent(lines[0])
     header = [compiled.decorator] if compiled.decorator else []
     helper = [*(indent + one for one in (*header, f"def {name}({', '.join(given)}):")), *_indented(unit, parts.inner)]
+    # One empty line between methods, two between functions of a module, as is usual.
     space = "\n" if _is_method(code, function) else "\n\n"
     before = code.line_start(min([code.lines(function)[0], *(code.lines(one)[0] for one in function.decorators)]))
     call = _call(code, function, name, given, parts.results)
@@ -137,6 +142,8 @@ def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
         return _moved_decorator(code, function)
     calls = [call for call in code.all(cst.Call) if _compiles(code, call, function.name.value)]
     texts_of = {_as_decorator(code, call) for call in calls}
+    # Compiled in two ways, it cannot have one decorator; and a decorator sees no local variable of
+    # whoever called ``torch.compile``.
     if len(texts_of) != 1 or any(_reads_locals(code, call) for call in calls):
         return None
     return _WayOfCompiling(texts_of.pop(), tuple(replaced(code, call, function.name.value) for call in calls))
@@ -145,6 +152,7 @@ def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
 def _left_to_python(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     start = code.line_start(code.lines(function)[0])
     line = f"{code.indent(function)}@torch.compiler.disable(recursive=False)\n"
+    # What another decorator makes of the function is not known.
     return None if function.decorators else _WayOfCompiling("", (Splice(start, start, line),))
 
 
@@ -152,6 +160,7 @@ def _moved_decorator(code: Code, function: cst.FunctionDef) -> _WayOfCompiling |
     (decorator, *others) = function.decorators
     node = decorator.decorator
     made = node.func if isinstance(node, cst.Call) else node
+    # Another decorator was meant for the whole function, and cannot be given to one half of it.
     if others or code.name_of(made) != "torch.compile":
         return None
     start, stop = (code.line_start(line) for line in (code.lines(decorator)[0], code.lines(decorator)[1] + 1))

@@ -86,5 +86,6 @@ def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence
         tuple(merged.edit for merged in texts.values()),
         {name: value for fix in taken for name, value in fix.settings.items()},
         unseen="; ".join(dict.fromkeys(fix.unseen for fix in taken if fix.unseen)),
+        # A fix joins several with the same sign, and two fixes often leave the same one out.
         untried="; ".join(dict.fromkeys(part for fix in taken for part in fix.untried.split("; ") if part)),
     )

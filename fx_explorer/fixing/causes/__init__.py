@@ -42,6 +42,7 @@ CAUSES: tuple[Cause, ...] = (
     side_effects.fixes,
     exceptions.fixes,
     iterating.fixes,
+    # Last, since it gives up what could be compiled.
     single_cut.fixes,
 )
 """The causes, in the order in which their fixes are offered."""

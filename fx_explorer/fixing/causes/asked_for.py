@@ -24,6 +24,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             if name == "torch._dynamo.graph_break" and isinstance(statement, cst.Expr):
                 why = "The line asks for a graph break and does nothing else."
                 yield site.edit("remove the line that asks for the break", why, [removed(site.code, statement)])
+        # The ids change between releases; the word is in the reason of all of them.
         if broken.registry_id in ("GB0098", "GB0099") or "disable" in broken.reason:
             yield from _enabled(reader, site)
 

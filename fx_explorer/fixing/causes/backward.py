@@ -48,6 +48,7 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
     lines = body_lines(function) if function else []
     code = site.code
     at = next((number for number, line in enumerate(lines) if _backward(code, line, site.line)), None)
+    # A ``return`` above would leave the new function only, and the old one would go on.
     if function is None or at is None or any(isinstance(node, cst.Return) for line in lines[:at] for node in walk(line)):
         return []
     call = _backward(code, lines[at], site.line)
@@ -55,9 +56,11 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
     loss, inner = code.source(call.func.value), texts(code, lines[:at])  # type: ignore[attr-defined]
     outer = texts(code, lines[at:])
     results = given_on(code, lines[:at], lines[at:])
+    # The loss has no name yet by which the new function could return it.
     if not isinstance(call.func.value, cst.Name):  # type: ignore[attr-defined]
         name = new_name(code, "loss")
         inner, outer = [*inner, f"{name} = {loss}"], _renamed(outer, loss, name)
+        # What only the loss is computed from is not read outside any more.
         results = [*given_on(code, lines[:at], [*call.args, *lines[at + 1 :]]), name]
     if not inner or not results:
         return []

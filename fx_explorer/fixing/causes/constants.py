@@ -43,6 +43,7 @@ _VARIES = re.compile(r"(time|random|secrets|uuid|datetime|numpy\.random)\.|os\.(
 
 
 def _is_on_tensors(site: Site, opaque: OpaqueCall) -> bool:
+    # Nobody does these with anything but a tensor.
     return re.search(r"\.(?:detach|numpy|cpu|item|tolist)\(\)", site.code.source(opaque.call)) is not None
 
 

@@ -45,6 +45,7 @@ def _skipped(site: Site, statement: cst.With) -> Iterator[Fix]:
 
 
 def _left_out(site: Site, statement: cst.With) -> Iterator[Fix]:
+    # Empty where the body stands on the line of the ``with``.
     body = unwrapped(site.code, statement, statement.body)
     if body:
         fix = site.edit(

@@ -22,6 +22,8 @@ from fx_explorer.source_edit.names import annotation_of, new_name
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:REACH]:
         for opaque in opaque_calls(site):
+            # A call as a statement, or in a ``with``, is made for what it does; an operation of the
+            # graph gives tensors.
             if not (opaque.is_pythons or isinstance(opaque.statement, cst.Expr | cst.With)):
                 yield from _custom_op(site, opaque, tensor_around(site.code, opaque.call))
                 yield from _in_graph(site, opaque)
@@ -38,6 +40,8 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
     if parts is None or "torch.Tensor" not in types:
         return
     like = parts.parameters[types.index("torch.Tensor")]
+    # NumPy computes much in float64, whatever it is given. Which of the two it is here, the trial
+    # tells.
     dtypes = ["", "torch.float64"] if opaque.name.startswith("numpy.") else [""]
     for dtype in dtypes:
         name = new_name(code, f"{opaque.short_name.strip('_')}_op")

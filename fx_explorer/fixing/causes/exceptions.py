@@ -30,6 +30,7 @@ def _first_out(site: Site, around: cst.Try) -> Iterator[Fix]:
     """Move the line that breaks before the ``try``, when it is the first line in it."""
     code = site.code
     lines = around.body.body if isinstance(around.body, cst.IndentedBlock) else ()
+    # A ``try`` needs a line that stays in it.
     if len(lines) < 2 or not code.lines(lines[0])[0] <= site.line <= code.lines(lines[0])[1]:
         return
     indent, text = code.indent(around), code.text

@@ -42,12 +42,15 @@ def _collecting(code: Code, function: cst.FunctionDef) -> list[Splice]:
     body = function.body.body if isinstance(function.body, cst.IndentedBlock) else ()
     returns = [node for node in _own_nodes(function.body) if isinstance(node, cst.Return)]
     is_plain = all(isinstance(code.parent(node), cst.Expr) for node in yields) and not function.decorators
+    # A ``return`` would have to give the list, too; and a decorator such as ``contextmanager``
+    # needs a generator.
     if returns or not (yields and body and is_plain):
         return []
     name = new_name(code, "values")
     first, last = code.lines(body[0])[0], code.lines(body[-1])[1]
     indent = code.indent(body[0])
     begin, end = code.line_start(first), code.line_start(last + 1)
+    # The last line of a file may have no end.
     newline = "" if code.text[end - 1 : end] == "\n" else "\n"
     return [
         Splice(begin, begin, f"{indent}{name} = []\n"),

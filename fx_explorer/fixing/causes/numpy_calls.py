@@ -19,7 +19,9 @@ _EQUIVALENT: dict[str, str] = {
     "nanmean": "torch.nanmean({0})",
     "nansum": "torch.nansum({0})",
     "nanmedian": "torch.nanmedian({0})",
+    # ``right`` means the opposite in the two libraries.
     "digitize": "torch.bucketize({0}, torch.as_tensor({1}), right=True)",
+    # torch has neither of these two.
     "nanmax": "torch.where(torch.isnan({0}), -torch.inf, {0}).max()",
     "nanmin": "torch.where(torch.isnan({0}), torch.inf, {0}).min()",
     "ptp": "({0}.max() - {0}.min())",
@@ -58,6 +60,7 @@ def _in_torch(code: Code, opaque: OpaqueCall) -> str:
     pattern = _EQUIVALENT.get(name, "") if module == "numpy" else ""
     values = [arg.value for arg in opaque.call.args if arg.keyword is None and not arg.star]
     wanted = 1 + max(map(int, re.findall(r"\{(\d)\}", pattern)), default=0)
+    # A keyword (``axis``) or a star would be lost.
     if not pattern or len(values) != wanted or len(values) != len(opaque.call.args):
         return ""
     return pattern.format(*(_as_tensor(code, value) for value in values))

@@ -136,6 +136,8 @@ class NumberUses:
             return self._code.source(value.value).endswith(".shape")
         if isinstance(value, cst.Call):
             return self._code.source(value.func).rpartition(".")[2] in _NUMBERS
+        # A name that is asked for already (``a = a + 1``) is taken for a number, so that the others
+        # decide.
         if not isinstance(value, cst.Name) or value.value in asked:
             return isinstance(value, cst.Name)
         values = [given for name, given in self._given if name == value.value]
@@ -156,6 +158,7 @@ def _pairs(code: Code, target: cst.CSTNode, value: cst.CSTNode) -> Iterator[tupl
         yield code.source(target), value
         return
     given = value.elements if isinstance(value, cst.Tuple | cst.List) else ()
+    # What one value is unpacked into may each hold any part of it.
     are_alike = len(given) == len(target.elements)
     for position, element in enumerate(target.elements):
         yield from _pairs(code, element.value, given[position].value if are_alike else value)

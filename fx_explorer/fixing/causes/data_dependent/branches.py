@@ -125,6 +125,8 @@ def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
         return None
     tests = [test for test, _ in branches if test is not None]
     name = new_name(code, "condition") if len(targets) > 1 else ""
+    # Several targets: the condition is computed once, before the first of them changes what it
+    # reads.
     lines = [f"{name} = {condition(code, tests[0])}"] if name and len(tests) == 1 else []
     if name and len(tests) > 1:
         return None  # each condition would have to be kept before the first assignment
@@ -177,6 +179,7 @@ def _fits_a_tensor(code: Code, text: str) -> bool:
     """
     value = cst.parse_expression(text)
     name = text.partition(".")[0]
+    # A name that is not imported may hold a tensor.
     is_function = isinstance(value, cst.Name | cst.Attribute) and code.imported.get(name, "torch") not in _WITH_NUMBERS
     return not isinstance(value, _NO_NUMBERS) and text != "None" and not is_function
 
@@ -191,6 +194,7 @@ def is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
     """Return whether the condition may be computed by operators of a graph. What ``torch.equal``
     gives is Python's already.
     """
+    # torch.where takes no truth value of Python's.
     return not any(isinstance(node, cst.Call) and code.name_of(node.func) in _PYTHONS for node in walk(test))
 
 
@@ -234,6 +238,7 @@ def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
         if isinstance(statement, cst.Pass):
             continue
         pair = assignment(code, statement)
+        # Assigned a second time, the target is read in between, or the first value is lost.
         if pair is None or pair[0] in values:
             return None
         values[pair[0]] = pair[1]
@@ -249,6 +254,7 @@ def assignment(code: Code, statement: cst.BaseSmallStatement) -> tuple[str, str]
     elif isinstance(statement, cst.AugAssign):
         target = statement.target
         operator = code.source(statement.operator).rstrip("=")
+        # Without the parentheses ``a -= b - c`` would become another sum.
         value = f"{code.source(target)} {operator} ({code.source(statement.value)})"
     else:
         return None
@@ -261,6 +267,7 @@ def _return_value(code: Code, body: cst.CSTNode | None) -> str:
     if len(statements) != 1 or not isinstance(statements[0], cst.Return) or statements[0].value is None:
         return ""
     value = statements[0].value
+    # torch.where chooses one tensor, and no tuple of them.
     return code.source(value) if is_pure(value) and not isinstance(value, cst.Tuple) else ""
 
 

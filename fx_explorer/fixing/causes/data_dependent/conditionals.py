@@ -50,11 +50,14 @@ def _text(code: Code, statement: cst.If) -> str:
     if any(body is None for body in bodies):
         return ""
     pairs = [[assignment(code, one) for one in body or () if not isinstance(one, cst.Pass)] for body in bodies]
+    # A branch of torch.cond may not change what is outside of it, as an assignment to an attribute
+    # does.
     if any(pair is None or "." in pair[0] for branch in pairs for pair in branch):
         return ""
     made = [[pair for pair in branch if pair] for branch in pairs]
     targets = list(dict.fromkeys(target for branch in made for target, _ in branch))
     known = [target for target in targets if target in bound_before(code, statement)]
+    # What one branch does not assign it must return as it was, which needs a value from before.
     if not targets or any(target not in known for branch in made for target in set(targets) - {name for name, _ in branch}):
         return ""
     names = new_name(code, "if_true"), new_name(code, "if_false")

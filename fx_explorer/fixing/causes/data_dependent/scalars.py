@@ -33,6 +33,7 @@ _TRUTHS = frozenset([*("any", "all", "isnan", "isinf", "isfinite"), *("eq", "ne"
 
 _BITWISE = cst.BitAnd | cst.BitOr | cst.BitXor
 
+# ``int`` and ``long`` both cut off what is behind the point.
 _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detach().bool()"}
 
 
@@ -40,6 +41,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
     taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
         uses = [NumberUses(site.code, call) for site, call, _ in taken]
+        # The first is the outermost: with it, those inside need no change.
         for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
             fix = _stay(site, [replaced(site.code, call, value)])
             yield replace(fix, untried="; ".join(uses[0].untried_in_a_tensor()))
@@ -77,6 +79,7 @@ def _converted(code: Code, call: cst.Call, name: str) -> str:
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
         tensor, conversion = call.func.value, ".detach()"
         is_truth = _is_truth(code, tensor)
+    # ``float("inf")`` is given no tensor.
     elif name in _CONVERSIONS and len(call.args) == 1 and not isinstance(call.args[0].value, cst.BaseNumber | cst.BaseString):
         tensor, conversion = _without_item(call.args[0].value), _CONVERSIONS[name]
         is_truth = name == "bool"

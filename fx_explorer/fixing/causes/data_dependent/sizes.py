@@ -55,6 +55,7 @@ def _selected(code: Code, value: cst.BaseExpression) -> tuple[str, str] | None:
     """Return (tensor, mask) of ``x[mask]`` and ``torch.masked_select(x, mask)``."""
     if isinstance(value, cst.Subscript) and len(value.slice) == 1 and isinstance(value.slice[0].slice, cst.Index):
         mask = value.slice[0].slice.value
+        # ``x[3]`` is an element. A name may be a mask or a number: the trial tells.
         is_number = re.fullmatch(r"-?\s*\d+", code.source(mask))
         return (code.source(value.value), code.source(mask)) if is_pure(value) and not is_number else None
     if isinstance(value, cst.Call) and code.name_of(value.func) == "torch.masked_select" and len(value.args) == 2:

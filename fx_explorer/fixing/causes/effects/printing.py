@@ -39,6 +39,7 @@ def _what(call: cst.Call, name: str) -> str:
     """Say what the call writes; empty for a call that writes nothing."""
     if name in _FUNCTIONS:
         return {"print": "print", "warnings.warn": "warning"}.get(name, "output")
+    # ``log`` is a method of loggers, and a function of torch's that computes.
     is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS
     return "log message" if is_method and "torch" not in name.split(".") else ""
 

@@ -32,6 +32,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         splices = split(site, moved.function, _apart(moved)) if whole is moved.function else []
         if splices:
             yield _edit(site, "print where the compiled code is called", splices, moved)
+        # A print that is last stands at the end already.
         if not moved.is_last:
             yield _edit(site, "print at the end of the function", _at_the_end(site.code, moved), moved)
 
@@ -61,6 +62,7 @@ class _MovedPrint:
         leaving = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
         self.result = leaving.value if isinstance(leaving, cst.Return) else None
         behind = lines[at + 1 : -1] if isinstance(leaving, cst.Return) else lines[at + 1 :]
+        # Then nothing is computed behind the print that could raise and keep it from being written.
         self.is_last = not behind and (self.result is None or isinstance(self.result, cst.Name))
         self.body = [*texts(code, lines[:at]), *computed, *texts(code, behind)]
 
@@ -84,6 +86,7 @@ def _has_one_end(lines: list[cst.BaseStatement]) -> bool:
     nodes = [node for line in lines for node in walk(line)]
     returns = [node for node in nodes if isinstance(node, cst.Return)]
     last = lines[-1].body if isinstance(lines[-1], cst.SimpleStatementLine) else ()
+    # Text moved to the end would not be written on the way out in the middle.
     return not any(isinstance(node, cst.Yield) for node in nodes) and all(list(last) == [one] for one in returns)
 
 

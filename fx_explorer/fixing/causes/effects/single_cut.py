@@ -22,6 +22,8 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
     lines = [_lines(one) for one in distinct_breaks(reader)] if stack else []
     for site in stack[:1]:
         function = site.code.function(site.statements[0]) if site.statements else None
+        # With one frame the function is the one given to torch.compile: kept out, nothing would be
+        # compiled.
         if len(stack) > 1 and function is not None and _breaks_in(site, function, lines) > 1:
             yield _kept_out(site, function)
         if site.path != broken.file and sum((site.path, site.line) in stack_lines for stack_lines in lines) > 1:

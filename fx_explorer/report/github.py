@@ -24,6 +24,7 @@ def annotation_lines(check: Check) -> Iterator[str]:
 
 def _place(found: Finding) -> dict[str, str]:
     place = {"file": found.file, "line": str(found.line or "")}
+    # An empty ``line=`` would not be read as none.
     return {name: value for name, value in place.items() if value}
 
 
@@ -34,6 +35,7 @@ def command(name: str, message: str, properties: dict[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
+    # The percent sign first: the others are written with one.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

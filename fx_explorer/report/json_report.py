@@ -107,6 +107,7 @@ def _environment(reader: SessionReader) -> Json:
     """Return the environment as recorded. ``gpu`` is the virtual one the capture was made for, null
     without one; ``gpu_present`` is the machine's own.
     """
+    # A session that was cut off before the program began has no environment.
     recorded: Json = dict(reader.meta("environment") or {})
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
     told = reader.meta("virtual_gpu")
@@ -218,6 +219,7 @@ def _graph(reader: SessionReader, graph: model.Graph) -> Json:
 
 def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json]:
     computed = kernel_nodes(reader, compilation.id)
+    # All nodes at once: one query per kernel would be thousands for a large model.
     every = {node for nodes in computed.values() for node in nodes}
     nodes = {node.id: node for node in reader.by_ids(model.Node, every)}
     paths = source_paths(reader)

@@ -57,6 +57,7 @@ def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
 def _problem(outcome: Outcome | None) -> str:
     if outcome is None:
         return "the capture has not ended: the session is a part of it"
+    # A script that ends with ``sys.exit(0)`` has ended well.
     if outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0):
         return ""
     return f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": ")

@@ -21,6 +21,7 @@ def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None)
     else those that a real one built and ran.
     """
     rows = candidates(reader, kernel, gpu) if gpu and kernel.language == "triton" else real_candidates(reader, kernel)
+    # No pick at all: nothing was timed, and "not picked" would be wrong of every row.
     is_known = any(one.build.is_picked for one in rows)
     return [_config(one, is_known) for one in rows if one.build.state != "candidate"]
 
@@ -73,6 +74,7 @@ def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None
     if of is None or kernel.estimated_bytes < 0:
         return None
     rows = builds(reader, kernel, gpu) if gpu else real_builds(reader, kernel)
+    # The configuration that runs, where the autotuner has picked one.
     built = sorted((row for row in rows if row.state == "built"), key=lambda row: not row.is_picked)
     found = estimate(reader, kernel, of, built[0] if built else None)
     if not found.estimated_s:

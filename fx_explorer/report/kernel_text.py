@@ -113,6 +113,7 @@ def table(rows: Rows) -> str:
 
 
 def _aligned(cell: str, width: int) -> str:
+    # Also ``12.5 %`` and ``3.8 µs`` are numbers to whoever compares a column.
     return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
 
 

@@ -130,6 +130,8 @@ def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, B
 def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, BreakCost]]:
     lines = _lines_of_cuts(books, cut)
     for line, hit in lines.items():
+        # A function called at a line that is no cut counts at the last break, so that each counts
+        # once.
         behind = [one for one in cut.calls if one.called_at == line or (one.called_at not in lines and hit == cut.breaks[-1])]
         yield hit.id, _cost(books, cut, hit, behind)
 
@@ -151,9 +153,11 @@ def _cost(books: CutTensors, cut: FunctionCall, hit: model.GraphBreak, behind: S
     crossing = {source: node for source, node in handed_over.items() if source in taken}
     inputs = {node for source in crossing for node in taken[source]}
     both = {source: node for source, node in books.inputs_of(cut).items() if source not in handed_over}
+    # Only now: inputs of both sides do not cross, so they are not among what is read again.
     taken |= {source: books.takers(source, cut, hit, behind) for source in both}
     kept = kept_across(books.kept, handed_over, both, taken)
     return BreakCost(
+        # A function whose rest was compiled behind the break is not left to Python as a whole.
         functions_in_python=int(cut.is_left_to_python and not _goes_on(behind)),
         extra_graphs=max(0, pieces - 1),
         read_again=books.tensors(set(crossing.values())),

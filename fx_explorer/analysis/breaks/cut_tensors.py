@@ -55,6 +55,8 @@ class CutTensors:
         self._symbols = {(row.compilation, row.name): row.hint for row in reader.rows(model.Symbol)}
         self._kernels: dict[int, set[int]] = {}
         used = in_use(reader)
+        # Without tensors at a cut nobody asks for a kernel, and the nodes of all kernels are many
+        # rows.
         for kernel, nodes in kernel_nodes(reader).items() if self._locals else ():
             if used is None or kernel in used.kernels:
                 for node in nodes:
@@ -83,6 +85,7 @@ class CutTensors:
         own = [row.id for row in cut.compilations]
         rows = [row for row in self._locals if row.compilation in own and not row.is_input]
         of_hit = [row for row in rows if row.compilation == hit.compilation] or rows
+        # A tensor without a name would count once for each of several compilations.
         last = max((row.compilation for row in of_hit), default=0)
         return {row.source or f"node {row.node}": row.node for row in of_hit if row.compilation == last}
 
@@ -120,6 +123,8 @@ class CutTensors:
         local = _LOCAL.match(source)
         own = {row.id for row in cut.compilations}
         resumes = [row for row in self._resumes if row.compilation in own and row.line == line]
+        # Values on the stack (``___stack0``) are not among a function's locals, and always come
+        # along.
         return local is not None and any(local["name"].startswith("___stack") or local["name"] in row.locals for row in resumes)
 
     def _inputs(self, called: FunctionCall) -> dict[str, set[int]]:
@@ -172,4 +177,5 @@ def size_bytes(dtype: str, shape: Sequence[str] | None) -> int | None:
     bits = _BITS.match(dtype)
     if bits is None or shape is None or not all(dim.isdecimal() for dim in shape):
         return None
+    # A packed dtype (``f4e2m1fnx2``) has less than a byte per value, and one byte per element.
     return math.prod(map(int, shape)) * max(1, int(bits[1]) // 8)

@@ -17,6 +17,7 @@ from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 
+# The ids belong to torch's registry and may change: any other id is told in torch's words.
 PLAIN_REASONS: dict[str, str] = {
     "GB0007": "it calls something that Dynamo does not look into (C code, or a module it skips)",
     "GB0008": "it calls something that Dynamo does not look into (a module it skips)",

@@ -102,6 +102,7 @@ def kept_across(
     to the inputs of graphs behind that it is.
     """
     found = []
+    # A computed value comes first: under its name the input before it is no longer seen.
     for source, node in (*computed.items(), *((source, node) for source, node in inputs.items() if source not in computed)):
         behind = tuple(row for taker in sorted(taken.get(source, ())) for row in kept.of(taker))
         one = KeptAcross(source, node, source in computed, kept.of(node), behind)

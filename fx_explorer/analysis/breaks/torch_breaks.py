@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.session import SessionReader
 
+# The last folder of that name, since one above it may be called torch, too.
 _IN_TORCH = re.compile(r"[/\\](?P<part>torch[/\\](?!.*[/\\]torch[/\\]).+)$")
 
 _SKIPPED = re.compile(r"qualname: (?P<name>[\w.<>]+), name: \S+, filename: `(?P<file>[^`]+)`")
@@ -49,6 +50,7 @@ def torchs_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[mod
     another library.
     """
     inner = chain[-1] if chain else None
+    # torch reports the user's line, and its chain goes on into the code that breaks.
     if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
         part = _part(reader, inner.file)
         return BreakInTorch(f"{inner.function} ({part}:{inner.line})", True) if part else None

@@ -123,6 +123,8 @@ def _with_cause(group: list[ExplainedRecompile], seen: set[tuple[object, ...]]) 
     """
     values = [_value(one, one.change.new) for one in group]
     seen |= {_value(one, one.change.old) for one in group}
+    # With several versions, each call fails in all of them, mostly at values that another version
+    # has. A value that none had is why torch compiles.
     cause = next((i for i, value in enumerate(values) if value not in seen), 0)
     seen |= set(values)
     return [replace(one, is_cause=i == cause) for i, one in enumerate(group)]
@@ -136,6 +138,7 @@ def limit_hits(reader: SessionReader) -> list[LimitHit]:
     """List where torch gave up, one entry per function."""
     session = _Compilations(reader)
     refused = [one for one in session.rows if reached_limit(one)]
+    # Reversed twice: of each function the first one stays, and the order is that of the session.
     first = {session.siblings(one)[0].id: one for one in reversed(refused)}
     return [_limit_hit(reader, session, one) for one in reversed(first.values())]
 

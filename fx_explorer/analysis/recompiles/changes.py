@@ -89,6 +89,7 @@ _WAS = "{name} was {old} and now is {new}"
 
 _GRAD_MODE = "grad mode was {old} and now is {new} (torch.no_grad)"
 
+# The first pattern that matches counts, so the more exact stands above the more general.
 _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ("size", rf"tensor '{_SOURCE}' size mismatch at index (?P<index>\d+)\. {_CHANGE}", f"size {{index}} of {_WAS}"),
     (
@@ -115,6 +116,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         "{name} was on {old} and now is on {new}",
     ),
     (
+        # Below the devices: whatever else differs in the keys.
         "kind",
         rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected (?P<old>DispatchKeySet\(.*?\)), actual (?P<new>.*\))",
         "{name} is another kind of tensor ({new}, not {old})",
@@ -131,6 +133,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         "{name} was of type {old} and now is {new}",
     ),
     ("function", rf"___check_obj_id\({_SOURCE}\.__code__, \d+\)", "another function was given as {name}: {new}"),
+    # Below the check of ``__code__``, which is one of an id, too.
     ("object", rf"___check_obj_id\({_SOURCE}, \d+\)", "{name} stands for another object now: {new}"),
     (
         "gone",
@@ -174,6 +177,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ("contains", rf"^___dict_contains\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)", "{key} was in {name}, and now is not"),
     ("contains", rf"^not set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)", "{key} was not in {name}, and now is"),
     ("contains", rf"^set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)", "{key} was in {name}, and now is not"),
+    # nan does not equal itself, so torch's guard cannot compare by ``==``.
     ("number", rf"^\(type\({_SOURCE}\) is float and __math_isnan", "{name} was nan and now is {new}"),
     ("number", rf"^\(type\({_SOURCE}\) is complex and __math_isnan", "{name} was nan and now is {new}"),
     (
@@ -199,6 +203,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         rf"^{_SOURCE} is (?!None|True|False){_SOURCE.replace('P<source>', 'P<other>')}\s*$",
         "{name} and {other} were one tensor and now are two",
     ),
+    # Above ``value``, which would match this, too.
     ("training", rf"^{_SOURCE}\.training == (?P<old>True|False)", f"{_WAS} (train() or eval() was called)"),
     ("length", rf"^len\({_SOURCE}\) == (?P<old>\d+)", "the length of {name} was {old} and now is {new}"),
     ("value", rf"^not {_SOURCE}\s*$", "{name} was empty or false and now is {new}"),
@@ -320,6 +325,7 @@ def _values(kind: ChangeKind, reported: dict[str, str], old: str, new: str) -> t
     """
     was, is_now = (_DTYPES.get(text, text) for text in (reported.get("old", ""), reported.get("new", "")))
     if kind == "requires_grad":
+        # torch's sentence has the old value only, and there is just one other.
         return str(was != "0"), str(was == "0")
     if kind == "device" and not is_now.isdecimal():
         return was.lower(), new or is_now.lower()

@@ -127,6 +127,7 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
 
     def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
         variant = row.compilation
+        # What was not lowered again has its kernels at the variant that it was taken from.
         while row.is_reused and variant in origins and (variant, row.direction, row.subgraph) not in kernels:
             variant = origins[variant]
         return tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ()))) if row.subgraph else ()
@@ -174,6 +175,7 @@ def _calls(reader: SessionReader, compilation: int, direction: model.Direction) 
     """
     stage: model.Stage = "backward" if direction == "backward" else "forward"
     variant = reader.get(model.Compilation, compilation)
+    # A variant that set out behind the partition has no such graph of its own.
     while not reader.count(model.Graph, compilation=variant.id, stage=stage, direction=direction):
         origin = origin_of(reader, variant)
         if origin is None:

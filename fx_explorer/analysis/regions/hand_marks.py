@@ -45,6 +45,7 @@ def hand_marks(reader: SessionReader, given: Iterable[model.Mark] = ()) -> list[
         _add(marks, model.Changes.from_json(variant.changes or {}).marks)
     _add(marks, given)
     names = {mark.name for mark in marks}
+    # A mark that is known says more than the nodes it came to: a module, lines, its options.
     _add(marks, (mark for mark in _recorded(reader) if mark.name not in names))
     return marks
 
@@ -97,6 +98,8 @@ def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, Statem
     """Return where a mark goes, or why there is no edit for it."""
     try:
         path, block, more = _placed(reader, mark)
+        # Tried alone, so that a mark that cannot be made does not cost the others of its file their
+        # edit.
         marking_diff(_text(reader, path), path, block)
     except UsageError as error:
         return str(error)
@@ -166,6 +169,7 @@ def _common_lines(reader: SessionReader, nodes: Sequence[model.Node]) -> tuple[s
     stacks = [stack.frames for stack in reader.by_ids(model.Stack, (node.stack for node in nodes))]
     shared = len(list(takewhile(_is_one, zip(*stacks, strict=False))))
     frames = [stack[shared] for stack in stacks if len(stack) > shared]
+    # They are computed in different functions: what all of them share is the line that calls these.
     if len(frames) < len(stacks) or len({(frame.file, frame.function) for frame in frames}) > 1:
         frames = [stacks[0][shared - 1]] if shared else []
     if not frames:

@@ -75,5 +75,6 @@ def _dynamo_nodes(reader: SessionReader, document: Document, lines: Sequence[int
 def _modules(nodes: Sequence[model.Node]) -> list[str]:
     """Return the modules that all these nodes are in, innermost first."""
     paths = [node.module.split(".") for node in nodes]
+    # A node outside of all modules has an empty path, which splits into one empty part.
     common = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1 and parts[0]]
     return [".".join(common[:depth]) for depth in range(len(common), 0, -1)]

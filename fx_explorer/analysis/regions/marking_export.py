@@ -43,12 +43,15 @@ def marking_diff(source: str, path: str, *blocks: StatementBlock) -> str:
     """
     code = code_of(source, path)
     for block in blocks:
+        # Asked of the text as the user has it, so that a message has the user's line numbers.
         statements_on(code, path, block.first_line, block.last_line)
     _check_nesting(blocks, path)
     _check_line_ends(source, path)
     marked = source
     above: list[int] = []
     for block in sorted(blocks, key=lambda block: block.last_line - block.first_line):  # an inner region before an outer one
+        # Each region so far has put one line above its first. One that begins on the same line is
+        # inside this one, and moves its end only.
         first = block.first_line + sum(line < block.first_line for line in above)
         last = block.last_line + sum(line <= block.last_line for line in above)
         code = code_of(marked, path)

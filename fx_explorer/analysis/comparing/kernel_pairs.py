@@ -86,6 +86,7 @@ def _paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[tuple
     """
     free = list(right)
     partners: dict[int, KernelUse] = {}
+    # The surest pairs first: who has a partner is not asked again.
     for is_partner in (_compute_the_same, _share_half, _have_one_name):
         for use in left:
             candidates = [other for other in free if use.kernel.id not in partners and is_partner(use, other)]

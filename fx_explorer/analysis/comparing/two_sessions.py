@@ -28,6 +28,7 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
     sides = [_figures(reader, is_summed) for reader in (left, right)]
+    # A side has no figure for a language that none of its kernels is in.
     return [Figure(what, sides[0].get(what, "0"), sides[1].get(what, "0")) for what in dict.fromkeys([*sides[0], *sides[1]])]
 
 

@@ -46,6 +46,8 @@ def first_variants(reader: SessionReader) -> list[model.Compilation]:
 def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compilation | None:
     """Return the variant it set out from, which began before it; None for a first variant."""
     found = reader.rows(model.Compilation, name=variant.variant_of) if variant.variant_of else []
+    # An earlier one only: the names are those of a file that anybody may have written, and
+    # following them must come to an end.
     return found[0] if found and found[0].id < variant.id else None
 
 

@@ -42,6 +42,8 @@ def other_variants(reader: SessionReader) -> list[OtherVariant]:
     found = []
     for variant in reader.rows(model.Compilation):
         if variant.variant_of:
+            # From the one before, since to walk the whole lineage of each is quadratic for variants
+            # in a row.
             before = running.get(variant.variant_of) if variant.variant_from else None
             kernels = kernels_of_variant(reader, variant) if before is None else kernels_after(reader, before, variant)
             found.append(_other_variant(reader, variant, kernels))

@@ -78,6 +78,7 @@ def explained_options(reader: SessionReader) -> list[ExplainedOption]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
+    # The value is of a file that anybody may have written: nested deeply, it ends json's recursion.
     except (ValueError, TypeError, RecursionError):
         return False
     return True
@@ -94,6 +95,7 @@ def choices_in_order(option: ExplainedOption) -> list[str]:
 def next_value(option: ExplainedOption, value: object) -> object:
     """Return the next choice among those with words; the value itself where there are none."""
     choices = [json.loads(choice) for choice in choices_in_order(option) if meaning(option, choice) or not option.words.values]
+    # For Python ``True`` equals 1, and 1 equals 1.0.
     at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
     return choices[(at + 1) % len(choices)] if choices else value
 

@@ -90,6 +90,8 @@ def relative_to(check: Check, folder: Path) -> Check:
 
 def relative_path(file: str, folder: Path) -> str:
     path = Path(file)
+    # As they are first, so that a file that is a link keeps its own name; resolved, where a link
+    # leads to the folder.
     for child, parent in ((path, folder), (path.resolve(), folder.resolve())):
         if path.is_absolute() and child.is_relative_to(parent):
             return str(child.relative_to(parent))
@@ -149,6 +151,7 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
     measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
     if graphs == expected:
         return Check("expect-graphs", expected, measured)
+    # Fewer graphs: something was left to Python. More: something was cut, or compiled again.
     if graphs < expected:
         findings = list(_left_findings(reader))
     else:
@@ -208,6 +211,7 @@ def _left_findings(reader: SessionReader) -> Iterator[Finding]:
         said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
         if not one.has_nothing_to_compile:
             yield Finding(one.file, one.line, limits.get((one.file, one.line), said) if one.kind == "limit" else said)
+    # The same function may be a row of both tables.
     told = {(one.file, one.line) for one in left}
     seen: set[Finding] = set()
     for row in first_variants(reader):

@@ -72,9 +72,11 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     """Yield what was not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
     for compilation in compilations:
+        # What was refused at the limit is told with the recompiles.
         if compilation.status in ("failed", "skipped") and not reached_limit(compilation):
             yield _not_compiled(reader, compilation)
     if not figures.graphs:
+        # While the capture goes on, a graph may still come.
         if reader.meta("outcome") is not None:
             yield _no_graph(reader)
         return
@@ -179,6 +181,7 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     for hit in limit_hits(reader):
         refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
         yield Fact("recompiles", "problem", f"{hit.in_words}.", f"{refused}.", hit.place, "breaks")
+    # Told above, with the limit.
     refused_ones = {one.name for one in first_variants(reader) if reached_limit(one)}
     found = [one for one in causes(reader) if one.compilation not in refused_ones]
     for one in islice(found, SHOWN_AT_MOST):

@@ -35,6 +35,8 @@ def _something(reader: SessionReader, name: str) -> Check | None:
     if has_graphs(reader):
         return None
     outcome = _outcome(reader)
+    # With compilations in the session, the message of a run that ended otherwise is about something
+    # else.
     why = outcome.message if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0) else ""
     return _unmet(name, "nothing was compiled, so every limit is kept", Finding("", 0, first_line(why)))
 

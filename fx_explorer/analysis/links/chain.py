@@ -42,6 +42,8 @@ def linked_with_levels(reader: SessionReader, place: Place, shown: Iterable[Docu
         if document in builds:
             build = builds[document]
             wanted = lines if lines is not None else _lines_of_kernel(reader, build, place)
+            # A template has a source for each configuration: lines of one say nothing about
+            # another.
             if lines is not None and not _same_source(build, builds[place.document]):
                 wanted = frozenset()
             own = frozenset([place.line]) if document == place.document else frozenset()

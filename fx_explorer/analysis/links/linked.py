@@ -188,6 +188,7 @@ class Selection:
         lines = {line for line, _ in computing.get(document.id, ())}
         if document.stage == "output_code":
             lines |= lines_in_output_code(self.reader, document.id, computing)
+        # Line 0 stands for the whole text, and counts where nothing more exact is known.
         own = lines - {0}
         return frozenset(line - 1 for line in own) if own or not lines else frozenset([0])
 

@@ -22,6 +22,7 @@ def card(reader: SessionReader) -> Gpu | None:
     ``session_gpu`` is the GPU that kernels are compiled for: only a virtual one.
     """
     environment = reader.meta("environment") or {}
+    # As text, since a dict cannot be the key of a cache.
     return session_gpu(reader) or _real(device_name(reader), json.dumps(environment.get("gpu_properties") or {}))
 
 

@@ -88,6 +88,7 @@ def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
     for number, line in enumerate(text.split("\n"), 1):
         if place := _SASS_PLACE.match(line):
             here = place[1], int(place[2])
+            # A place that begins where the last one ended is the next step of its chain.
             chain = chain if chain[-1:] == [here] else [here]
             chain += [(place[3], int(place[4]))] if place[3] else []
             current = _sass_places(chain, file, called_from)
@@ -129,6 +130,7 @@ class _LocDirectives:
     def _chain(self, inner: tuple[str, str, str], at: tuple[str, str, str]) -> list[tuple[str, int]]:
         self._called_from[inner] = at
         chain = [inner]
+        # A damaged text could lead in a circle.
         while at not in chain and at in self._called_from:
             chain.append(at)
             at = self._called_from[at]

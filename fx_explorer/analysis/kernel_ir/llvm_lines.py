@@ -37,6 +37,7 @@ def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
     """Return the place, then the calls it was inlined into; the kernel's own line comes last."""
     node = nodes.get(name, {})
     found = [(_file_of(nodes, node), int(node.get("line") or 0))]
+    # Metadata may name each other in a circle in a damaged text.
     passed = {name}
     while (outer := node.get("inlinedAt", "")) in nodes and outer not in passed:
         passed.add(outer)

@@ -65,6 +65,7 @@ class _MlirLocations:
 
     def _read(self, body: str) -> tuple[int, ...]:
         if call := _CALL.match(body):
+            # Without a name to compare with, only the outermost place is known to be the kernel's.
             helper = self.of(call[1]) if self._file.name else ()
             return tuple(sorted({*helper, *self.of(call[2])}))
         if place := _PLACE.match(body):

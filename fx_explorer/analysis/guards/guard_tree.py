@@ -218,6 +218,7 @@ def can_fail(check: model.GuardCheck, guard_kind: str = "", is_resumed: bool = F
         return "hardly", "torch and Python themselves: somebody would have to patch them"
     if check.origin == "shapes":
         return _relation_chance(check)
+    # A leaf of the tree may be of another kind than the guard that it is for.
     is_identity = check.kind in _IDENTITY or guard_kind in _IDENTITY
     if is_identity and check.origin != "argument":
         return "hardly", f"{plain_source(check.source)} would have to be assigned anew"

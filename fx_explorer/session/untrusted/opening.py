@@ -59,6 +59,7 @@ def _connected(uri: str) -> sqlite3.Connection:
     db = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=5)
     try:
         harden(db)
+        # To connect reads nothing: only a query finds out that the file is none of SQLite's.
         db.execute("SELECT 1 FROM sqlite_master").fetchone()
     except BaseException:
         db.close()
@@ -94,6 +95,7 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _is_plain(kind: object, name: object, sql: object) -> bool:
+    # The index that SQLite makes by itself for a key has no statement.
     if kind == "index" and sql is None:
         return isinstance(name, str) and name.startswith("sqlite_autoindex_")
     if not isinstance(sql, str) or not isinstance(name, str) or name.startswith("sqlite_"):
@@ -119,6 +121,7 @@ class CpuLimit:
         db.set_progress_handler(self._is_over, STEPS_BETWEEN_LOOKS)
 
     def begin(self) -> None:
+        # CPU time of this thread: to wait for a lock or a slow disk is not the file's doing.
         self._until = time.thread_time() + MOST_CPU_S
 
     def _is_over(self) -> int:

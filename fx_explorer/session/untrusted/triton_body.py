@@ -45,6 +45,7 @@ class _Body:
         self._locals = {one.arg for one in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)}
 
     def check(self) -> None:
+        # All names first, since a loop may read what a line behind it binds.
         for node in ast.walk(self._function):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 if node.id in RESERVED or node.id.startswith("__") or node.id in self._source.known:

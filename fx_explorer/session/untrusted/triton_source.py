@@ -67,6 +67,7 @@ class _TopLevel:
 
     def check(self, tree: ast.Module) -> None:
         functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+        # All functions first: one may call another that stands behind it.
         self._source.known.update(function.name for function in functions)
         for statement in tree.body:
             if not isinstance(statement, ast.FunctionDef):
@@ -124,6 +125,7 @@ class _TopLevel:
     def _function(self, function: ast.FunctionDef) -> None:
         if function.name in RESERVED or function.name.startswith("__") or not function.name.isascii():
             raise self._refuse(function, f"a function may not be called {function.name}")
+        # The last decorator is applied first, so no other one is given a Python function.
         if not function.decorator_list or not self._is_jit(function.decorator_list[-1]):
             raise self._refuse(function, "a function that is not @triton.jit would be run as Python")
         for decorator in function.decorator_list[:-1]:
@@ -211,6 +213,7 @@ class _TopLevel:
                 raise self._refuse(node)
 
     def _constructed(self, call: ast.Call, depth: int) -> None:
+        # ``unparse`` recurses: it is not asked about what is nested too deeply.
         called = ast.unparse(call.func) if depth < DEEPEST else ""
         number = call.args[0] if called == "float" and len(call.args) == 1 and not call.keywords else None
         if isinstance(number, ast.Constant) and number.value in ("inf", "-inf", "nan"):

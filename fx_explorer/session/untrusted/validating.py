@@ -217,6 +217,7 @@ def check_of(declared: Any, name: str = "") -> Check:
 
 def _number(largest: int) -> Check:
     def check(value: Any) -> int:
+        # For isinstance, JSON's ``true`` would be a number.
         if type(value) is not int:
             raise ValueError(f"is {_shown(value)}, not a whole number")
         if not -largest <= value <= largest:
@@ -341,6 +342,8 @@ def from_json(text: Any) -> Any:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is no JSON ({type(error).__name__}): {_shown(text)}") from error
+    # Counted in the text first: most JSON has too few brackets to be deep, and need not be walked
+    # through.
     if text.count("[") + text.count("{") > DEEPEST and _depth(found) > DEEPEST:
         raise ValueError("is JSON that is nested too deeply")
     return found
@@ -365,6 +368,7 @@ def inflated(body: Any, base: bytes = b"") -> str:
     most = min(MOST_TEXT, max(FREELY, MOST_INFLATED * len(body)))
     packed = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
     try:
+        # One byte more than allowed tells a text that is too long from one that just fits.
         raw = packed.decompress(body, most + 1)
         if len(raw) > most:
             raise ValueError(f"is {len(body):,} bytes that inflate to more than {most:,}")

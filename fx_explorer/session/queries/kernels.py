@@ -48,6 +48,7 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
     """Return the ids of the nodes that each kernel (of one compilation, or of all) computes,
     sorted, by the id of the kernel.
     """
+    # A library call has no code of its own: its nodes are those of the line that calls it.
     condition, values = ("", []) if compilation is None else (" AND kernel.compilation=?", [compilation])
     found = reader.query(
         "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "

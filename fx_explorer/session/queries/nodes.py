@@ -19,6 +19,7 @@ def operation_names(reader: SessionReader, nodes: Iterable[int], stage: model.St
     graphs = "SELECT id FROM graph WHERE stage=?" if stage else "SELECT id FROM graph"
     return column(
         reader,
+        # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
         "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
         f"WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
         json_list(nodes),
@@ -104,6 +105,7 @@ def nodes_beginning(reader: SessionReader, beginning: str, limit: int) -> list[i
     """Return the ids of nodes whose name begins so, the shortest names first. An index finds
     them.
     """
+    # A range of the index; a LIKE would be a scan, and take ``_`` for any letter.
     begins = "SELECT id FROM node WHERE name>=? AND name<? ORDER BY length(name), id LIMIT ?"
     return column(reader, begins, beginning, beginning + "\uffff", limit)
 

@@ -76,6 +76,8 @@ def _check_depth(text: str) -> None:
 
 class Code:
     def __init__(self, text: str) -> None:
+        # The copy would keep a node that occurs twice from being taken for one. What was just
+        # parsed has none, and is never changed.
         wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
         found = wrapper.resolve_many([PositionProvider, ParentNodeProvider])
         self.text = text
@@ -83,6 +85,7 @@ class Code:
         self._ranges: dict[cst.CSTNode, CodeRange] = dict(found[PositionProvider])  # type: ignore[arg-type]
         self._parents: dict[cst.CSTNode, cst.CSTNode] = dict(found[ParentNodeProvider])  # type: ignore[arg-type]
         self._line_starts = [0]
+        # Not splitlines(): form feeds and Unicode separators end no line of Python.
         for line in text.split("\n"):
             self._line_starts.append(self._line_starts[-1] + len(line) + 1)
 

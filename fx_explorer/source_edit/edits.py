@@ -92,6 +92,7 @@ def at_module_level(code: Code, node: cst.CSTNode, text: str) -> Splice:
 def after_imports(code: Code, text: str) -> Splice:
     """Put ``text`` as a line below the imports at the head of the file."""
     offset = code.line_start(_import_line(code) + 1)
+    # A file of nothing but imports may lack the end of its last line.
     newline = "" if offset == 0 or code.text[offset - 1] == "\n" else "\n"
     return Splice(offset, offset, f"{newline}\n{text}\n")
 

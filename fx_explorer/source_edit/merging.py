@@ -56,6 +56,7 @@ class MergedEdits:
         if clash:
             return f"edits line {clash.first + 1} as {clash.title!r} does: accept one, capture again, and try the other"
         try:
+            # Each alone could be parsed. Together they may leave a block empty.
             cst.parse_module(self._with([*self._hunks, *new]))
         except cst.ParserSyntaxError:
             return "does not go with the others: the file could not be parsed"

@@ -13,6 +13,7 @@ from pathlib import Path
 from fx_explorer.errors import UsageError
 from fx_explorer.source_edit.file_edit import FileEdit
 
+# splitlines() would split at form feeds and Unicode separators, too, which end no line of Python.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 

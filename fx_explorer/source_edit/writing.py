@@ -40,6 +40,7 @@ def _prepared(edit: FileEdit) -> NewContent:
     file, change = Path(edit.path), changed_on_disk(edit)
     if change:
         raise UsageError(change)
+    # A link stays a link: what it leads to is written, and has its backup beside it.
     target = file.resolve()
     if _is_read_only(target):
         raise UsageError(f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), or copy the diff.")

@@ -47,6 +47,7 @@ def write_all(contents: Sequence[NewContent]) -> list[Path]:
 def _undo(contents: Sequence[NewContent], backups: list[Path]) -> str:
     """Make each file what it was, and say so. A backup goes only when its file is whole again."""
     lost = []
+    # What has no backup yet was not touched.
     for one, backup in zip(contents, backups, strict=False):
         with contextlib.suppress(OSError, UsageError):
             if one.file.read_bytes() == one.after:
@@ -64,6 +65,7 @@ def _write(file: Path, before: bytes, after: bytes) -> None:
     """Write the new content. Nothing is cut off before everything is written: on a full disk what
     was there still fits.
     """
+    # Links were resolved before: one that is here now was put in between.
     with os.fdopen(os.open(file, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0) as opened:
         mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
         if opened.read() != before:

@@ -82,6 +82,7 @@ class Precompile:
         keywords = dict(kwargs or {})
         is_grad_enabled = torch.is_grad_enabled()
         args, keywords = without_inference_tensors((example_inputs, keywords))
+        # To leave inference mode turns gradients on: they stay as the caller has them.
         with torch.inference_mode(False), torch.set_grad_enabled(is_grad_enabled):
             output = _capture(model, args, keywords, dynamic)
             captured = Captured(model, args, keywords, output, is_grad_enabled, dynamic)
@@ -131,8 +132,11 @@ class Precompile:
         """
         captured = _captured(gm, guards)
         graph = compilers.copied(gm)
+        # Two copies: to lower a graph changes it, and ``save`` lowers it once more.
         lowering = LoweringRequest(functools.partial(compilers.lower, compiler), compilers.copied(graph), captured.inputs)
         with captured.compiling("backend_compile", compilers.name_of(compiler), lowering):
+            # Else the backward would be compiled when it first runs, and what fails there be told
+            # only then.
             with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
                 compiled = lowering.compiler(lowering.module, lowering.inputs)
             ahead_of_time.guards_anew()

@@ -56,6 +56,7 @@ class Captured:
         """Return the guards as of now: AOTAutograd and Inductor add conditions on sizes to those of
         Dynamo.
         """
+        # An earlier call may have made torch's guard accept another state.
         self.states.restore()
         with every_guard_checked():
             manager = self.output.graph_capture_output.build_guards(self.code).guard_manager
@@ -84,6 +85,7 @@ class Captured:
         compile_id = source.graph_module.meta.get("dynamo_compile_id")
         part = ahead_of_time.phase(backend, lowering)
         with compile_context(CompileContext(compile_id)), tracing(context), part, measured(phase):
+            # To leave inference mode turns gradients on, also where the capture had none.
             with torch.inference_mode(False), torch.set_grad_enabled(self.is_grad_enabled):
                 yield
 

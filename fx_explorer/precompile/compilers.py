@@ -61,6 +61,7 @@ def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
         bw_compiler=backward,
         inference_compiler=forward,
         partition_fn=min_cut_rematerialization_partition,
+        # As Inductor has it: the graph itself writes to an input that the model changes.
         keep_inference_input_mutations=True,
     )
     return backend
@@ -102,7 +103,9 @@ class CheckedCompiler:
             return self._compiler(gm, inputs)
 
     def _check(self, gm: torch.fx.GraphModule, compiled: object, ends: tuple[int, int], where: str) -> None:
+        # ``graph.forward`` is bound to the graph that is looked at.
         returned = getattr(compiled, "__self__", compiled)
+        # The compiler may have changed the graph that it was given, or returned another.
         for graph in (gm, returned):
             if isinstance(graph, torch.fx.GraphModule):
                 _lint(graph, where)

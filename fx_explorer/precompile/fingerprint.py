@@ -103,6 +103,7 @@ class _Reader:
         """
         for node in gm.graph.nodes:
             if node.op == "placeholder":
+                # The inputs of a body that is inlined have their names already.
                 names.setdefault(node, f"input {node.target}")
             elif node.op == "get_attr":
                 names[node] = "" if all(map(_is_custom_function, node.users)) else _constant(gm, str(node.target))
@@ -141,6 +142,7 @@ class _Reader:
         inputs = [inner for inner in body.graph.nodes if inner.op == "placeholder"]
         inner_names = {
             inner: names[arg] if isinstance(arg, torch.fx.Node) else repr(arg)
+            # The first two arguments are the bodies of forward and backward.
             for inner, arg in zip(inputs, node.args[2:], strict=True)
         }
         for operation in self.read(body, inner_names):

@@ -65,6 +65,7 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
         raise SaveError(f"{path} cannot be written: {error}") from error
     except MissingInTorch as error:
         raise SaveError(f"this torch cannot save a compiled function: {error}") from error
+    # It says already what is wrong, and what to do.
     except SaveError:
         raise
     except Exception as error:

@@ -85,9 +85,12 @@ class States:
             return found
         names = local_names if now.has_gradients else without_inference_tensors(local_names)
         with torch.inference_mode(False), torch.set_grad_enabled(now.has_gradients):
+            # Told to accept this state, torch's guards fail for the inputs only.
             self._guard.__setstate__(now.text)
             failed = first_failure(manager, names)
             found = _of_guard(failed) if failed else self._verdict(now, trace, case)
+        # Where the code may be used the guard stays so, and the next call in this state passes at
+        # once.
         if found:
             self._guard.__setstate__(self._then.text)
         return found
@@ -231,6 +234,7 @@ def _plain(value: object) -> object:
     with torch.inference_mode(False), torch.no_grad():
         empty = torch.empty(0, dtype=value.dtype, device=value.device)
         plain = empty.set_(value.untyped_storage(), value.storage_offset(), value.size(), value.stride())
+    # mark_dynamic and others leave their marks as attributes of the tensor.
     for name, attribute in vars(value).items():
         setattr(plain, name, attribute)
     return plain

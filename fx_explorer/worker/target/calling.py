@@ -54,6 +54,7 @@ def call_target(target: Target, job: CallingJob, before: Callable[[Target], obje
     job.describe(target, train)
     compiled = compile_target(target, job)
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
+    # Without an option, the grad mode is the program's own affair.
     with torch.no_grad() if request.train is False else contextlib.nullcontext():
         for stance in stances_of_calls(request.stance_wanted):
             if stance:

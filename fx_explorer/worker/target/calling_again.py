@@ -35,6 +35,8 @@ class CalledOnce:
         self._target = target
         self._request = request
         self._modules = modules
+        # The first call may write to its inputs. They may be large, so they are copied only where a
+        # second call is sure.
         self._arguments = copied(target.arguments) if request.record_bytecode else target.arguments
         self._versions = _versions(self._arguments)
 

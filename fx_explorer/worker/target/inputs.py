@@ -68,6 +68,7 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
     A tuple or list is positional, a dict (or Hugging Face's BatchEncoding) goes by name, a function
     is called for them, and anything else is the one argument.
     """
+    # A module can be called, too, and is meant as the argument.
     if callable(inputs) and not isinstance(inputs, torch.nn.Module):
         inputs = inputs()
     if isinstance(inputs, tuple | list):

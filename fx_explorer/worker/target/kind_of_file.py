@@ -38,6 +38,7 @@ def check_is_python(file: Path) -> None:
     """Raise TargetError for a regular file whose name is not that of a Python file. Without a
     suffix its first line may say so.
     """
+    # A link may have any name, and lead to a Python file.
     if not file.is_file() or {file.suffix, file.resolve().suffix} & {*_PYTHON}:
         return
     with file.open("rb") as opened:
@@ -58,8 +59,10 @@ def _looks_like(file: Path, start: bytes) -> tuple[str, str]:
     known = next(((what, do) for beginning, what, do in _BY_BEGINNING if start.startswith(beginning)), None)
     if known:
         return known
+    # torch.save writes a zip archive.
     if start.startswith(b"PK\x03\x04"):
         return _CHECKPOINT if b"data.pkl" in start else ("a zip archive", "Unpack it and name a Python file in it")
+    # A pickle, or safetensors: eight bytes of length, then JSON.
     if start.startswith(b"\x80") or (start[8:9] == b"{" and b"dtype" in start):
         return _CHECKPOINT
     if _TRACE_LINE.match(start):

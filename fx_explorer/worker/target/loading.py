@@ -24,6 +24,8 @@ def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
     ``typed`` is the path as the user wrote it: that is what ``sys.argv[0]`` holds.
     """
     main = new_module("__main__", path)
+    # As under ``python``: with a spec, multiprocessing would import ``__main__`` by its name in a
+    # child.
     main.__spec__ = None
     sys.modules["__main__"] = main
     place(path, [typed, *arguments])
@@ -39,6 +41,7 @@ def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
     if name in sys.modules or name in sys.stdlib_module_names:
         name = f"fx_explorer_target_{name}"  # a target called types.py must not replace the real one
     module = new_module(name, path)
+    # Before it runs, as an import does: dataclasses and pickle look for a class's module there.
     sys.modules[name] = module
     try:
         exec(compile_file(path), module.__dict__)
@@ -95,12 +98,14 @@ def place(path: Path, argv: list[str]) -> None:
     symbolic link itself).
     """
     sys.argv[:] = argv
+    # ``python -P`` and PYTHONSAFEPATH ask Python to leave it out.
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, str(path.resolve().parent))
 
 
 def compile_file(path: Path) -> CodeType:
     text = overlay.text_of(str(path))
+    # Not inherited: our ``from __future__ import annotations`` is none of the user's.
     return compile(path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True)
 
 

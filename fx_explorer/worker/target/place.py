@@ -58,6 +58,7 @@ def locate(request: CaptureRequest) -> TargetPlace:
 
 def split_target(target: str) -> tuple[Path | None, str]:
     """Return (file, object) of a target that is a file; (None, "") for a module."""
+    # First, since the name of a file may have a colon in it.
     if target and Path(target).exists():
         return Path(target), ""
     file, colon, name = target.rpartition(":")

@@ -189,6 +189,7 @@ class OfferingModule:
         except (SyntaxError, ValueError) as error:
             raise TargetError(f"{option} {expression!r} is not a Python expression: {error}") from error
         scope = {"torch": torch, **self.names}
+        # A name that is missing in what the expression calls is the program's own error.
         unknown = sorted(name for name in code.co_names if name not in scope and not _is_builtin(name))
         try:
             return eval(code, scope)

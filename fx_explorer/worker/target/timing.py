@@ -56,6 +56,7 @@ def call_and_time(target: Target, job: calling.CallingJob, recording: Recording,
         for number in range(1, WARM_UP_CALLS + 1):
             job.say(f"building it, and calling it to warm up ({number} of {WARM_UP_CALLS})")
             call()
+    # What is measured must not hold the time that recording takes.
     stop_recording()
     job.say(f"measuring {target.name} on {target.arguments.describe()}")
     whole, at_breaks = _rows(_timed_calls(call, clock), _hits(clock, Path(job.request.session)), device or "cpu")
@@ -80,6 +81,7 @@ def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCal
     until, tries = time.perf_counter() + MEASURE_S, 0
     while tries < MIN_CALLS or (tries < MAX_CALLS and time.perf_counter() < until):
         tries += 1
+        # The ticks of what ran before belong to no timed call.
         clock.take()
         compiled, began = _compiled(), time.perf_counter()
         call()
@@ -131,6 +133,7 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
     with SessionReader(session) as reader:
         rows = reader.rows(GraphBreak)
         names = compilation_names(reader)
+    # Reversed, so that of each cause the first hit stays.
     first = {hit.cause: hit.id for hit in reversed(rows)}
     found: dict[int, int] = {}
     for frame, cut in clock.cuts.items():

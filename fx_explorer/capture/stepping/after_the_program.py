@@ -61,6 +61,7 @@ def deferred_until_reset(stepper: Stepper) -> Iterator[None]:
                 try:
                     _compile_deferred(stepper)
                 finally:
+                    # What the program has compiled after the reset waits again.
                     stepper.defers = True
             original()
 
@@ -104,6 +105,7 @@ def compile_kept(stepper: Stepper) -> None:
         if variant.is_finished:
             continue
         variant.replays = shared_keys(variant, GATES[-1], "")
+        # One that is left at its gate does not keep the others from coming to theirs.
         with contextlib.suppress(GateReached):
             _compile_outside(stepper, kept, variant, first_graph(stepper, kept, variant))
 
@@ -157,6 +159,8 @@ def _compile_outside(stepper: Stepper, kept: CapturedSegment, variant: Variant, 
                 run_variant(stepper, kept, variant, lambda: compile_as_asked(stepper, kept, variant, graph, compile_here))
     except Exception as error:  # noqa: BLE001 - recorded with the variant by run_variant, and told
         text = f"[{variant.row.name}] failed: {one_line(str(error))}"
+        # Only of what the program itself would have met: with changes of the user's, or where torch
+        # is told to go on, it has no exception.
         if variant is kept.variants[0] and variant.changes == Changes() and not torch._dynamo.config.suppress_errors:
             text = f"{text}; {NOT_RAISED}"
         stepper.recording.notify(Notice("note", text=text))

@@ -32,6 +32,7 @@ def at_gate(stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx
     variant.reached.add(key)
     if key in variant.passed:
         return
+    # Whatever AOTAutograd has to tell Dynamo comes from tracing, which is done by then.
     if stepper.is_probing and gate in ("joint", "partition"):
         raise GateReached
     stepper.gates.arrive(gate)

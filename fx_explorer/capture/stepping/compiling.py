@@ -40,6 +40,7 @@ def compile_as_asked(
         return runnable_copy(kept.dynamo)
     except AnotherVariant as other:
         stepper.rows.leave(variant, "the user chose another variant")
+        # Only Dynamo can do this: ``dynamo_graph.py`` has it begin the frame anew.
         if dynamic_shapes.SETTING in other.command.changes.settings:
             raise
         other_variant, graph = new_variant(stepper, kept, other.command, variant)
@@ -48,6 +49,7 @@ def compile_as_asked(
         )
         stepper.rows.use(kept, other_variant)
         return made
+    # It is left for now only, and its row goes on when it is taken up again.
     except GateReached:
         raise
     except LeftAtGate:
@@ -62,6 +64,7 @@ def run_variant(stepper: Stepper, kept: CapturedSegment, variant: Variant, compi
         try:
             result = compile_variant()
         except RestartAnalysis as error:
+            # Dynamo waits for it, and begins the frame anew.
             if not stepper.is_outside:
                 raise
             stepper.rows.change(variant, status="failed", error=_NEEDS_DYNAMO)

@@ -33,6 +33,7 @@ def compile_segment(
     _tell_sources(output_graph, module)
     kept = _keep(stepper, output_graph, module, inputs)
     variant = kept.variants[0]
+    # Whoever captured it ahead of time has called for the graph, and cannot go on without it.
     is_ahead = kept.name in stepper.recording.captured_ahead
     if not stepper.defers or is_ahead or not can_wait(kept):
         variant.is_finished = stepper.defers  # however it ends, it ends now
@@ -70,6 +71,7 @@ def _compile_in_dynamo(
     """
 
     def compile_variant(graph: torch.fx.GraphModule) -> Any:
+        # ``here`` is Dynamo's own call, which takes the backend from there.
         before = output_graph.compiler_fn
         output_graph.compiler_fn = stepper.compiler(kept)
         try:
@@ -84,6 +86,7 @@ def _compile_in_dynamo(
     except RestartAnalysis:
         stepper.carried[kept.name] = kept.variants[-1].changes
         raise
+    # Any other variant was compiled in place of this one (compiling.py).
     except AnotherVariant as other:
         _capture_anew(stepper, kept, other.command)
     finally:

@@ -167,6 +167,7 @@ def _tried(kept: CapturedSegment, command: Command) -> list[str]:
     marked(trial, command.changes.marks)
     found = cut_out(trial, command.changes.marks)
     for one in command.changes.passes:
+        # A pass for a later gate has no graph yet that it could be tried on.
         if one.gate == "dynamo":
             passed(one.path, trial)
         found.append(f"pass_ of {one.path}")
@@ -207,5 +208,6 @@ def cut_of(kept: CapturedSegment, variant: Variant, command: Command) -> list[st
 def _leave_for_another(stepper: Stepper, kept: CapturedSegment, variant: Variant, command: Command) -> NoReturn:
     check_new_variant(stepper, kept, command, variant)
     origin = kept.variant(command.compilation) or variant
+    # Answered here, since what is raised leads out of the gate.
     stepper.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *cut_of(kept, origin, command))))
     raise AnotherVariant(command)

@@ -167,6 +167,7 @@ def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> No
 @contextlib.contextmanager
 def _put_back(inputs: list[Any]) -> Iterator[None]:
     """Put the content of the inputs back after the block, whatever was written into them."""
+    # By storage, since inputs may share one.
     storages = {leaf.untyped_storage()._cdata: leaf.untyped_storage() for leaf in _tensors(inputs)}
     saved = [(storage, storage.clone()) for storage in storages.values()]
     try:

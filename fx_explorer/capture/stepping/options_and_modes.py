@@ -85,4 +85,5 @@ class OptionsAndModes:
 
 
 def _differs(one: object, other: object) -> bool:
+    # Only plain values are compared: others may answer ``==`` with anything, an array for one.
     return one is not other and not (type(one) in _PLAIN and type(one) is type(other) and one == other)

@@ -146,6 +146,7 @@ class Stepper:
         except BaseException:
             self._put_back(kept.name, *before)
             raise
+        # Within Dynamo it stays the current one: its backward may be lowered later, when it runs.
         if self.is_outside:
             self._put_back(kept.name, *before)
 

@@ -67,6 +67,7 @@ class VariantSettings:
                     self._put_back()
         finally:
             self._restore = outside
+            # What was set in the block was undone with the block.
             if self.changes != known:
                 outside.append(settings.apply(self.changes.settings))
 

@@ -40,6 +40,7 @@ def load_pass(path: str | Path) -> PassFunction:
     except SyntaxError as error:
         line = f": {error.text.strip()}" if error.text else ""
         raise PassProblem(f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}{line}; {UNCHANGED}") from error
+    # A ``sys.exit`` in the user's file must not end the worker.
     except (Exception, SystemExit) as error:
         raise PassProblem(f"{_said(error, path)}, when the file was loaded; {UNCHANGED}") from error
     function = getattr(module, "pass_", None)

@@ -53,6 +53,7 @@ def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
         what = f"{', '.join(lost)} removed" if lost else f"{', '.join(added)} added" if added else "their order changed"
         raise BrokenGraphError(f"its inputs must stay as they are, but: {what}")
     for name, node in before.items():
+        # A pass that builds the graph anew leaves its inputs without metadata.
         after[name].meta = {**node.meta, **after[name].meta}
         if hasattr(node, "_dynamo_source"):
             after[name]._dynamo_source = node._dynamo_source

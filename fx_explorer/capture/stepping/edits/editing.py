@@ -29,6 +29,7 @@ class GraphEdits:
         """
         if gate != "dynamo" or module is None:
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
+        # On a copy first: a mark that is refused must leave the graph as it was.
         trial = snapshot(module)
         found = marked(trial, marks)
         become(module, trial)
@@ -53,6 +54,7 @@ class GraphEdits:
                     self.apply_pass(variant, one.path, gate, direction, module)
                 except PassProblem as problem:
                     problems.append(str(problem))
+                    # What was not applied is no change of this variant's.
                     variant.changes = replace(
                         variant.changes, passes=tuple(other for other in variant.changes.passes if other != one)
                     )

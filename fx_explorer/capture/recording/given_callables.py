@@ -53,6 +53,7 @@ class GivenCallables:
 
     def of(self, given: object) -> GivenCallable:
         reference, found = self._known.get(id(given), (None, None))
+        # The id may be that of an object that came later.
         if found is not None and reference is not None and reference() is given:
             return found
         return GivenCallable(own_name(given), "", 0)
@@ -62,6 +63,7 @@ def being_compiled() -> object | None:
     """Return the callable inside torch's function while Dynamo compiles that; None where it cannot
     be told.
     """
+    # torch tells no hook which callable it is; a function of its own has it in a variable.
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith("convert_frame.py"):

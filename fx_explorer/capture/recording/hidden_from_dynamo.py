@@ -62,6 +62,7 @@ def our_files_skipped(_: object) -> Iterator[None]:
     """
     rules = trace_rules.SKIP_DIRS
     rules.append(_OURS.as_posix() + "/")
+    # torch looks at one pattern that it has made of the list.
     trace_rules._recompile_re()
     try:
         yield

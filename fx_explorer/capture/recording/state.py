@@ -304,6 +304,7 @@ class Recording:
         lines = text.removesuffix("\n").count("\n") + 1
         owner = self.compilation_id() if stage == "dynamo" else self.variant_id()
         frame = self.compilation_name().partition("/")[0]
+        # Texts of one frame are alike, and kept by what differs (session/packing.py).
         body = self.writer.text(text, like=f"{frame} {kind} {direction}")
         row = Artifact(0, owner, kind, stage, direction, title, language, body, lines)
         artifact = self.writer.add(row)
@@ -380,6 +381,7 @@ class _Noting:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> bool:
         try:
+            # What is no Exception goes on: the user's interrupt, a gate that is left.
             if isinstance(error, Exception):
                 self._recording.add_fault(self._what, self._stage, error)
         finally:

@@ -43,6 +43,7 @@ def aside() -> Iterator[None]:
 @contextlib.contextmanager
 def unrecorded(recording: Recording) -> Iterator[None]:
     """Record what happens inside the block into a session that is thrown away."""
+    # What was heard before the block belongs into the real session.
     recording.flush()
     before = recording.writer, recording.sources, recording.notify, recording.request
     with SessionWriter(":memory:") as scratch:
@@ -51,5 +52,6 @@ def unrecorded(recording: Recording) -> Iterator[None]:
         try:
             yield
         finally:
+            # What was heard inside must not be written into the real one later.
             recording.flush()
             recording.writer, recording.sources, recording.notify, recording.request = before

@@ -76,6 +76,7 @@ class Sources:
         return known
 
     def _read(self, path: str) -> SourceFile:
+        # linecache knows cells of a notebook, too, and text that is run in place of a file's own.
         lines = linecache.getlines(path)
         is_user = self.is_users(path)
         if not lines:

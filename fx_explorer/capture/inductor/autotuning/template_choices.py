@@ -62,6 +62,7 @@ def keep_choices(candidates: Iterable[Any]) -> None:
     from torch._inductor.virtualized import V
 
     callers = tuple(candidates)
+    # A single library call is no choice.
     if isinstance(V.current_node, torch.fx.Node) and (len(callers) > 1 or any(map(is_template, callers))):
         name = V.current_node.name
         _kept(V.graph)[name] = KeptChoices(tuple(_choice(one, name) for one in callers), callers)

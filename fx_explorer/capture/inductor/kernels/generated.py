@@ -171,6 +171,7 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
     )
     hook(SIMDScheduling, "codegen_template", lambda original: _codegen_template(recording, original), "choices of templates")
     for scheduling in _subclasses(BaseScheduling):
+        # Only where a class has its own: one that is inherited would note each kernel twice.
         if "define_kernel" in vars(scheduling):
             hook(scheduling, "define_kernel", lambda original: _define_kernel(recording, original), "kernels")
 
@@ -235,6 +236,7 @@ def _define_own_kernel(recording: KernelRecording, original: Callable[..., Any])
 
 def _codegen_template(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
     def codegen_template(scheduling: Any, *nodes: Any, **options: Any) -> Any:
+        # For its text alone it is asked by Inductor, which times a fusion so, and by us below.
         if recording.current and not options.get("only_gen_src_code"):
             with recording.noting("the choices of a template"):
                 write_choices(functools.partial(original, scheduling), *nodes)

@@ -183,11 +183,13 @@ class LoweringInProgress:
         """Return what became of this graph: its kernels with the lines of their calls, the nodes
         without a kernel, and the storages of its outputs.
         """
+        # The code of a nested graph stands in that of the outermost one.
         root = self.outer or self
         while root.outer:
             root = root.outer
         code = _python_code(root.result)
         text = code.value if code else ""
+        # Code for tuning may have been put in front since the calls were placed.
         shift = text.count("\n") - root._line_count if code else 0
         module = self.lowering.module
         positions = {node: position for position, node in enumerate(module.graph.nodes)}

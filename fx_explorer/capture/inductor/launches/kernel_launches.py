@@ -142,6 +142,7 @@ def noting_launches(notes: KernelNotes) -> Iterator[None]:
 
 def _precompile(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., Any]:
     def precompile(autotuner: Any, *args: Any, **kwargs: Any) -> Any:
+        # Asked before, since precompiling lets go of the configurations.
         wanted = [result.config for result in autotuner.compile_results] or list(autotuner.configs or ())
         answer = original(autotuner, *args, **kwargs)
         if autotuner.launchers:  # none when it only fills a cache
@@ -165,6 +166,7 @@ def _bench(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., An
 def _run(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., Any]:
     def run(autotuner: Any, *args: Any, **kwargs: Any) -> Any:
         answer = original(autotuner, *args, **kwargs)
+        # To time it is not the program's launch.
         if "benchmark_run" not in kwargs:
             notes.launched(autotuner, args)
         return answer

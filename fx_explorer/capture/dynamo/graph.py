@@ -41,6 +41,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
             try:
+                # Called in another way than in the releases we know, it is left alone.
                 if len(args) != 1:
                     return original(self, module, *args, **kwargs)
                 compile_here = functools.partial(_with_inputs, original, self, *args)

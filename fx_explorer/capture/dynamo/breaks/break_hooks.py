@@ -40,6 +40,7 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
         def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
             found = BreakContext()
             with recording.noting("where a graph break is", "dynamo"):
+                # Not every caller hands over the error; else it is the one that is being handled.
                 raised = (value for value in (*args, *kwargs.values(), sys.exc_info()[1]) if isinstance(value, BaseException))
                 found = _found(self, next(raised, None))
             token = breaking.set(found)
@@ -144,6 +145,8 @@ def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager
             with recording.noting("tensors at a graph break", "dynamo"):
                 taken = list(_taken(self, module))
                 handed_over = list(_handed_over(self, module))
+            # Dynamo's names are at hand before this, and the graph that the rows point to is
+            # recorded in it.
             compiled = original(self, module, *args, **kwargs)
             with recording.noting("tensors at a graph break", "dynamo"):
                 _add(recording, taken, is_input=True)
@@ -210,11 +213,13 @@ def _tensors(source: str, value: Any, inside: tuple[Any, ...]) -> Iterator[tuple
     however deep.
     """
     if isinstance(value, LazyVariableTracker):
+        # To realize it would have Dynamo guard on it.
         if not value.is_realized():
             return
         value = value.realize()
     if isinstance(value, TensorVariable):
         yield source, value.proxy.node.name
+    # A list may hold itself.
     elif any(value is outer for outer in inside):
         return
     elif isinstance(value, BaseListVariable):

@@ -110,6 +110,7 @@ class FrameClock:
     def _timed(self, compiled: Callable[..., Any], owner: _CompilationSoFar) -> Callable[..., Any]:
         @functools.wraps(compiled, updated=())
         def graph(*args: Any, **kwargs: Any) -> Any:
+            # Without ticks in the bytecode nobody would know what this graph's were a part of.
             if owner.frame < 0:
                 return compiled(*args, **kwargs)
             self._tick("begin", owner.frame)
@@ -165,6 +166,7 @@ def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]
     """
 
     def transform(instructions: list[Any], options: dict[str, Any]) -> None:
+        # From the end, so that the positions before stay what they are.
         for i in reversed(range(len(instructions))):
             if instructions[i].opname in ("RETURN_VALUE", "RETURN_CONST"):
                 _insert(instructions, i, _call(calls["leave"]))
@@ -188,5 +190,6 @@ def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
 
 
 def _call(function: Callable[[], None]) -> list[Any]:
+    # Unchecked, since torch expects literals only.
     load = add_push_null(create_load_const(function, checked=False))
     return [*load, *create_call_function(0, False), create_instruction("POP_TOP")]

@@ -130,6 +130,7 @@ def option(text: str) -> tuple[str, Any]:
             literal = read(value)
         except (ValueError, SyntaxError):
             continue
+        # The request is JSON, which holds no bytes and no sets.
         return name, literal if isinstance(literal, int | float | str | list | tuple | dict | None) else value
     return name, {"true": True, "false": False, "none": None}.get(value.lower(), value)
 
@@ -160,6 +161,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
     return CaptureRequest(
         target=arguments.target,
         session=session,
+        # Not every command that captures has all of the options.
         as_script=getattr(arguments, "as_script", False),
         as_python=getattr(arguments, "as_python", False),
         arguments=tuple(getattr(arguments, "arguments", ())),

@@ -60,6 +60,7 @@ def is_session(target: str) -> bool:
     cannot be read yet.
     """
     path = Path(target)
+    # By its name first: a session that is not there is told as one, and not taken for a target.
     if path.suffix == ".fxs":
         return True
     if (path / "__main__.py").is_file():

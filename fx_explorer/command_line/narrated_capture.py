@@ -104,10 +104,12 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
     A script gets the first Ctrl-C itself, as it would alone.
     """
     loop = asyncio.get_running_loop()
+    # asyncio itself keeps no task alive.
     pending: set[asyncio.Task[Outcome]] = set()
     interrupted = False
 
     def stop(number: int) -> None:
+        # The exit code is that of the first signal.
         capture.stopped_by = capture.stopped_by or number
         pending.add(loop.create_task(capture.cancel(), name="cancel"))
 

@@ -69,4 +69,5 @@ def of_this_rank(path: Path, environment: Mapping[str, str] = os.environ) -> Pat
 
 
 def _is_stream(path: Path) -> bool:
+    # ``/dev/stdout`` or a pipe cannot get another name.
     return path.exists() and not path.is_file()

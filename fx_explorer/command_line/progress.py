@@ -96,6 +96,7 @@ class CaptureNarration:
     def _redraw(self) -> None:
         if not self._is_live or not self._doing:
             return
+        # One less: a line that reaches the edge may wrap, and only one row is cleared.
         width = shutil.get_terminal_size().columns - 1
         line = printable(f"{time.monotonic() - self._began:5.1f} s  {self._doing}")[:width]
         if line != self._shown:

@@ -63,6 +63,7 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
         ]
     except subprocess.TimeoutExpired:
         return [DoctorCheck("python", "problem", f"{python} did not answer within {TIMEOUT_S} s")]
+    # Other lines are what torch or a library has printed.
     checks = [_check(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith("{")]
     if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
         last = ended.stderr.strip().rpartition("\n")[2][:200]

@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    # In this order, so that the readers are closed before the folder of their files goes.
     with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder, contextlib.ExitStack() as opened:
         left, right = (
             opened.enter_context(SessionReader(_session(side, Path(folder) / f"{i}.fxs")))

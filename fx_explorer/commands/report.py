@@ -45,6 +45,7 @@ def write_report(reader: SessionReader, output: OutputFile | None) -> None:
     """Write JSON to ``output``, or to stdout."""
     from fx_explorer.report.json_report import json_report
 
+    # A file is UTF-8; what stdout leads to may not be.
     text = json.dumps(json_report(reader), indent=2, ensure_ascii=output is None, default=str) + "\n"
     if output is None:
         sys.stdout.write(text)

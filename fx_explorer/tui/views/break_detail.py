@@ -93,6 +93,7 @@ def marked_code(code: str, carets: str) -> list[str]:
     if not carets:
         return [code] if code else []
     start = carets.index("^")
+    # Only where each character takes one cell: elsewhere the carets would stand below other ones.
     skipped = max(0, min(start - 10, len(code) - CODE_WIDTH)) if len(code) > CODE_WIDTH and code.isascii() else 0
     if not skipped:
         return [code[:CODE_WIDTH] if code.isascii() else code, carets[:CODE_WIDTH]]

@@ -9,4 +9,5 @@ COLOURS = 5
 
 
 def region_kind(name: str) -> str:
+    # Not hash(), which is another one in each process.
     return f"region-{crc32(name.encode(errors='replace')) % COLOURS}"

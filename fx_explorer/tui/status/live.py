@@ -89,6 +89,8 @@ class LiveCapture:
     @property
     def running_stages(self) -> frozenset[Stage]:
         """Return the stages that began and have not ended."""
+        # The plus leaves out what is not above 0: stages that have ended, and ends without a
+        # beginning.
         return frozenset() if self.is_over else frozenset(+self._open_stages)
 
     async def start(self) -> None:
@@ -133,6 +135,7 @@ class LiveCapture:
 
     def send(self, command: Command, doing: str) -> None:
         """Give the worker a command. What it does then is shown at once, in these words."""
+        # The program has ended: what is told now is how long the command takes.
         if self.waiting == Waiting():
             self._began = time.monotonic()
         if command.kind != "abort" or not self._is_obeying:
@@ -160,6 +163,7 @@ class LiveCapture:
     def _take_gate(self, notice: Notice) -> None:
         if notice.state == "end":
             self._close(Waiting)
+            # As if it had begun so much later: waiting for the user is no work.
             self._began += time.monotonic() - self._stopped_at
         elif notice.gate or not self.has_ended:
             self._stopped_at = time.monotonic()

@@ -44,6 +44,7 @@ def stance_hook(recording: Recording) -> Iterator[None]:
 
     with patched(decorators, "_set_stance", make), _before_compiles(recording, "the stance", stances.note):
         yield
+        # Nothing was compiled: then what is in force at the end is told.
         if not stances.is_noted:
             stances.note()
 
@@ -84,6 +85,7 @@ def config_hook(recording: Recording) -> Iterator[None]:
     configs = _Configs(recording)
     with _before_compiles(recording, "the options in force", configs.note):
         yield
+        # Nothing was compiled: then what is in force at the end is told.
         if not configs.is_noted:
             configs.note()
 

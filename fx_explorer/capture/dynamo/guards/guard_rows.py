@@ -245,6 +245,7 @@ class _Checks:
             value_type=leaf.value_type if source else "",
             value=described(value) if source and not isinstance(value, Unreachable) else "",
             note=part.note,
+            # The parts of a leaf are checked together, and its cost counts once.
             cost_ns=cost_ns(leaf.check, value) if part.is_first else 0.0,
         )
         return self._placed(row, part, guard)

@@ -53,6 +53,7 @@ def what_if(recording: Recording, expression: str) -> str:
 
 def _inputs(program: Any, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
+        # To make the inputs must not compile anything.
         with torch.compiler.set_stance("force_eager"):
             made: tuple[tuple[Any, ...], dict[str, Any]] = program.inputs(expression)
             return made
@@ -108,6 +109,7 @@ def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, 
     if not trees:
         raise UsageError(NOTHING_COMPILED)
     code, kept = trees[0].code, trees[0].still_there()
+    # Only its signature is wanted, so what it closes over may be empty.
     function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
     leading = tuple(kept[name] for name in code.co_varnames[:1] if name in kept)
     return _CalledFrame(code, {**kept, **_bound(function, (*leading, *args), kwargs)})

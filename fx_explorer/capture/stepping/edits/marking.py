@@ -46,7 +46,6 @@ def apply_mark(gm: torch.fx.GraphModule, mark: Mark) -> list[str]:
     if mark.configs:
         region["inductor_configs"] = dict(mark.configs)
     for node in nodes:
-        # Made anew, since a copy of the graph shares the dict.
         node.meta["custom"] = {**(node.meta.get("custom") or {}), KEY: region}
     return [node.name for node in nodes]
 

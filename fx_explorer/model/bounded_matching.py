@@ -64,6 +64,8 @@ def unified_diff(before: Sequence[str], after: Sequence[str], path: str) -> str:
     """Write the changes as ``difflib.unified_diff`` does, for ``patch -p1`` and ``git apply``.
     Lines have their ends.
     """
+    # Two empty texts, as nothing is compared here: get_grouped_opcodes groups the opcodes that the
+    # matcher has already.
     matcher = BoundedMatcher((), ())
     matcher.opcodes = changed_lines(before, after)
     groups = list(matcher.get_grouped_opcodes()) if list(before) != list(after) else []

@@ -25,6 +25,7 @@ def checked(row: Row) -> Row:
 def _fits(value: object, declared: Any) -> bool:
     origin, arguments = get_origin(declared), get_args(declared)
     if origin is Literal:
+        # Only a text can be one of ours, and the message of another is made below.
         return value in arguments if isinstance(value, str) else False
     if origin in (Union, types.UnionType):
         return any(_fits(value, one) for one in arguments)

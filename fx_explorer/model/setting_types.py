@@ -133,6 +133,7 @@ def _fits_name(name: str, value: object) -> bool:
     if name in ("bool", "str"):
         return isinstance(value, bool if name == "bool" else str)
     if name in ("int", "float"):
+        # A bool is an int to Python, and torch would take True for 1 without a word.
         numbers = int if name == "int" else (int, float)
         return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, _CONTAINERS[name]) and is_plain(value)
@@ -184,6 +185,7 @@ def declared(type_text: str, value: object) -> object:
 
 def _declared(node: ast.expr, value: object) -> object:
     if isinstance(node, ast.BinOp):
+        # The first member that fits decides, since a value says nothing of which one was meant.
         return _declared(node.left if _fits(node.left, value) else node.right, value)
     if isinstance(node, ast.Subscript):
         return _declared_generic(_last_name(node.value), _arguments(node), value)

@@ -121,6 +121,7 @@ class Capture:
 
     async def wait(self) -> Outcome:
         """Wait for the end. The session is complete, and in its place, when this returns."""
+        # Whoever waits may be cancelled; the worker is followed to its end all the same.
         await asyncio.shield(self._supervisor)
         assert self.outcome is not None
         return self.outcome
@@ -198,6 +199,7 @@ class Capture:
         else:
             await asyncio.to_thread(self._end, returncode)
         finally:
+            # It comes before the outcome, behind which nobody listens.
             if self._last_note:
                 self._notices.put_nowait(Notice("note", text=self._last_note))
             self.outcome = outcome = self.outcome or Outcome("cancelled", "fx-explorer itself was stopped")
@@ -244,6 +246,8 @@ class Capture:
         ended.
         """
         if notice.state == "end":
+            # Once its program has ended, the worker is held for good: what is asked of it then has
+            # no limit.
             if not self._took_s:
                 self._waited_s += time.monotonic() - self._held_since
                 self._worker.time_limit.go_on()
@@ -332,6 +336,7 @@ class Capture:
             except SessionWriteError as error:
                 problem = str(error)
                 self._is_kept = self.session_path.exists()
+                # The outcome says where it is, so the next start need not.
                 leftovers.note_told(self._directory)
         if problem:
             self.outcome = with_problem(outcome, problem)

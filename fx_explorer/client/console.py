@@ -62,6 +62,7 @@ def _last_version(line: str, *, keep_end: bool = False) -> str:
     """Return what was written last on a line. A carriage return starts the line anew, as on a
     terminal.
     """
+    # Without it, what comes next would be added to the line that it is to replace.
     end = "\r" if keep_end and line.endswith("\r") else ""
     return line.rstrip("\r").rpartition("\r")[2] + end
 
@@ -121,6 +122,7 @@ class Console:
             await asyncio.sleep(FLUSH_S)
             with contextlib.suppress(SessionWriteError):  # the lines are kept, and the end will tell
                 await asyncio.to_thread(self._flush, self._writer)
+            # Also when nothing could be written, or a full disk would hold up the program for ever.
             self._room.set()
 
     def finish(self, writer: SessionWriter) -> None:
@@ -136,6 +138,7 @@ class Console:
         self._flush(writer)
 
     def _flush(self, writer: SessionWriter) -> None:
+        # Taken at once: the event loop adds lines while this thread writes.
         rows, self._rows = self._rows, []
         try:
             writer.add_all(rows)

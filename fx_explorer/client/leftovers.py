@@ -143,6 +143,7 @@ def _directories() -> Iterator[Path]:
         for entry in entries:
             if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
                 with contextlib.suppress(OSError):
+                    # The directory for temporary files is everybody's, and so is our prefix.
                     if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                         yield Path(entry.path)
 

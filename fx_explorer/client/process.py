@@ -78,6 +78,7 @@ class WorkerProcess:
                     start_new_session=True,
                 )
             finally:
+                # The worker has its own by now. A pipe that we held open too would never end.
                 for descriptor in (notices_fd, stdout_fd, stderr_fd, commands_fd):
                     os.close(descriptor)
             stack.callback(self._kill_group)
@@ -106,7 +107,9 @@ class WorkerProcess:
         process = self._process
         if process is not None and process.returncode is not None:
             return
+        # The first reason is why it ends; a second one finds it ending.
         self.stopped = self.stopped or reason
+        # run() looks for a reason to stop as soon as there is a process.
         if process is None:
             return
         self.signal(signal.SIGTERM)

@@ -85,6 +85,8 @@ def copy_session(session: Path, output: OutputFile) -> None:
     with output.partial() as beside:
         with contextlib.closing(sqlite3.connect(session)) as source, contextlib.closing(sqlite3.connect(beside)) as copy:
             source.backup(copy)
+            # The backup took over the write-ahead log of its source, and a finished session is one
+            # file.
             copy.execute("PRAGMA journal_mode=DELETE")
 
 
@@ -100,6 +102,7 @@ def writable_session(session: Path) -> Path:
             raise SessionError(
                 f"{session} was written by an older fx-explorer, and has no place for compiled kernels: capture it again"
             )
+    # The directory counts too, since SQLite makes its log beside the session.
     if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):
         return session
     copy = Path(tempfile.mkdtemp(prefix="fx-explorer-")) / session.name

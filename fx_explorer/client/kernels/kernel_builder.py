@@ -46,6 +46,7 @@ class Builder:
         if self.is_alive:
             return BuildAnswer(0, "ready")
         self._process = WorkerProcess(self._python, job="kernels.kernel_builder")
+        # What the process before it answered late is no answer of this one.
         self._answers = asyncio.Queue()
         self._said = b""
         gpu = json.dumps(self._gpu.to_json())
@@ -67,6 +68,7 @@ class Builder:
         except asyncio.CancelledError:
             self._process.kill()
             if self._running is not None:
+                # The next request asks whether it is alive, which it must not be any more.
                 await asyncio.wait({self._running})
             raise
 
@@ -82,6 +84,7 @@ class Builder:
             await asyncio.wait({answering, self._running}, return_when=asyncio.FIRST_COMPLETED)
             if answering.done():
                 return answering.result()
+            # It has answered and ended before the task that waits for the answer could run.
             if not self._answers.empty():
                 return self._answers.get_nowait()
             raise BuilderDiedError(self._how_it_ended(self._running))

@@ -40,6 +40,7 @@ def renew_cpu_time() -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     wanted = int(used.ru_utime + used.ru_stime) + CPU_S
+    # The hard limit stays: a process that lowers it cannot raise it again for the next request.
     resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
@@ -48,4 +49,5 @@ def _limit(what: int, most: int) -> None:
     hard = resource.getrlimit(what)[1]
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     with contextlib.suppress(ValueError, OSError):  # a system that lacks this limit has the others
+        # The hard limit too, or the code that is confined could lift the other.
         resource.setrlimit(what, (limit, limit))

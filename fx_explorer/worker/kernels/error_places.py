@@ -42,5 +42,6 @@ def _line_of(lines: list[str], message: str, number: int) -> int:
     shown = message.split("\n")
     end = next((i for i, line in enumerate(shown) if _CARET.match(line)), 0)
     ends = [i for i in range(end, len(lines) + 1) if end and lines[i - end : i] == shown[:end]]
+    # A smaller one would count from the end of the list.
     fitting = [i for i in ends if i >= number and lines[i - number].startswith("def ")]
     return fitting[0] if len(fitting) == 1 else 0

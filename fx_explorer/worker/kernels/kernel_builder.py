@@ -119,6 +119,7 @@ class KernelBuilder:
         try:
             answer = self._answer(request)
         except (FxExplorerError, CannotBuild, KeyError, OSError) as error:
+            # The text of a KeyError is its message in quotes.
             answer = BuildAnswer(request.number, "refused", text=not_written(error) or str(error).strip("'\""))
         return replace(answer, number=request.number, seconds=time.monotonic() - began)
 
@@ -248,6 +249,7 @@ class _Work:
         if len(kernel.configs) == len(own):
             kernel.add_smaller_blocks([row.registers for row in own])
         with self._writer.transaction():
+            # Another builder may have added them meanwhile.
             if len(self._rows()) == len(rows):
                 for position, options in list(enumerate(kernel.options))[len(own) :]:
                     row = KernelBuild(0, self._kernel.id, position, options, self._toolchain.gpu.name, origin="smaller_block")

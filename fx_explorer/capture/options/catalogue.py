@@ -147,6 +147,7 @@ def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
     defaults = compile_parameters()
     choices = {
         "mode": tuple(map(json.dumps, (None, *torch._inductor.list_mode_options()))),
+        # Without tags to leave out: those for debugging, such as aot_eager, are of use here.
         "backend": tuple(map(json.dumps, sorted({*torch._dynamo.list_backends(()), REGIONAL}))),
     }
     return [

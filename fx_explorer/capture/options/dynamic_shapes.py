@@ -43,6 +43,7 @@ class DynamicShapes:
     def want(self, dynamic: object) -> None:
         """Set the argument for frames captured from now on."""
         values = {True: (False, self._automatic["automatic_dynamic_shapes"]), False: (True, False)}
+        # None is wanted too: torch.compile may have been called with something else.
         self._wanted = dict(zip(_OPTIONS, values[dynamic], strict=True)) if isinstance(dynamic, bool) else self._automatic
 
     def hold(self) -> None:

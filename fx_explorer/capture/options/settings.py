@@ -16,6 +16,7 @@ from fx_explorer.model.setting_values import one_of, problem_of
 
 def check(settings: Mapping[str, object]) -> None:
     """Raise UsageError for entries that do not exist or have another type."""
+    # Some values torch itself refuses, and that shows only when they are set.
     apply(settings)()
 
 
@@ -66,6 +67,7 @@ def _near(known: Mapping[str, Setting], name: str) -> str:
     groups = {setting.group for setting in known.values()}
     near = difflib.get_close_matches(name, known, n=3)
     if name.partition(".")[0] not in groups:
+        # A name without its group is more likely meant than one that looks alike.
         near = [full for full, setting in known.items() if setting.name == name] or near
     if near:
         return f"; did you mean {one_of(near)}?"

@@ -25,6 +25,7 @@ def made_private(directory: Path, root: Path) -> None:
     """
     for one in reversed([root.parent, *root.parent.parents]):
         if not one.is_dir():
+            # One by one, since mkdir(parents=True) makes those above with the mode of the umask.
             one.mkdir(mode=0o700, exist_ok=True)
     _refuse_shared_parents(root.parent.resolve())
     for one in reversed([directory, *directory.parents]):
@@ -38,6 +39,7 @@ def _make(directory: Path) -> None:
     except FileExistsError:
         found = directory.lstat()
         refuse_untrusted(directory, found)
+        # One of root's is trusted as it is, and not ours to change.
         if found.st_mode & _ALL_OF_OTHERS and found.st_uid == os.geteuid():
             directory.chmod(0o700)
 

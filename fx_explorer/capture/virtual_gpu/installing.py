@@ -96,6 +96,7 @@ def leave_device_alone() -> None:
     mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
     assert hasattr(mode, "avoid_device_init"), "FakeTensorMode.avoid_device_init"
     mode.avoid_device_init = property(lambda self: True)
+    # Only to fail where a release has none: to set it would do nothing there, and say so to nobody.
     require("torch._subclasses.fake_tensor", "init_gpu_context")
     sys.modules["torch._subclasses.fake_tensor"].init_gpu_context = lambda *args, **kwargs: None  # type: ignore[attr-defined]
 
@@ -137,6 +138,7 @@ def other_triton() -> str:
     from fx_explorer.capture.torch_compat.versions import fitting_triton
 
     found, wanted = version_of("triton"), fitting_triton()
+    # With the dot behind, 3.10 is no 3.1.
     if not wanted or f"{found}.".startswith(f"{wanted}."):
         return ""
     torch = version_of("torch")

@@ -81,6 +81,7 @@ def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:
 
 def use_guard() -> None:
     """Put our device guard in the place of a real one. Call it once torch is imported."""
+    # The hooks of a CUDA build may come before it.
     _loaded[-1].fx_explorer_use_guard()
 
 
@@ -138,6 +139,7 @@ def built(torch: Path, cxx: Compiler) -> Path:
     """
     library = place(torch, cxx)
     made(library.parent)
+    # A link that leads nowhere is looked at as well.
     if os.path.lexists(library):
         refuse_untrusted(library)
         return library

@@ -89,6 +89,7 @@ class Toolchain:
         from fx_explorer.capture.virtual_gpu.kernels.triton_driver import target_of
 
         torch_key()
+        # A kernel out of the cache would warm nothing up.
         with _environment(TRITON_ALWAYS_COMPILE="1"), tempfile.NamedTemporaryFile("w", suffix=".ttir") as file:
             file.write(NOTHING)
             file.flush()

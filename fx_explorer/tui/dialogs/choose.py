@@ -84,6 +84,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self._input = Input(placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True)
         columns = (Column("", "text", min_width=20, max_width=70), Column("", "muted", min_width=10, max_width=90, priority=1))
         self._list = RowList(columns, header=False, placeholder="Nothing matches. Try fewer letters.")
+        # The input keeps the focus, so that one can type on wherever the cursor of the list is.
         self._list.can_focus = False
         self._count = OneLine()
 

@@ -227,6 +227,7 @@ class SettingsDialog(TryingDialog):
             return
         self._choose(setting, value)
         self._stop_editing()
+        # The search that follows is at once; the message would begin another.
         with self._input.prevent(Input.Changed):
             self._input.value = ""
         self._find()
@@ -269,6 +270,8 @@ class SettingsDialog(TryingDialog):
         """Go through the values that are allowed, where there are few."""
         choices = [text_of(setting, json.loads(choice)) for choice in setting.choices]
         if choices:
+            # From a text that is none of them, a step on leads to the first, and a step back to the
+            # last.
             at = choices.index(self._value.value) if self._value.value in choices else -1 if steps > 0 else 0
             self._value.value = choices[(at + steps) % len(choices)]
             self._value.action_end()

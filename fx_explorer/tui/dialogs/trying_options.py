@@ -49,6 +49,7 @@ class TryingDialog(Dialog[Chosen]):
         self._chosen: Chosen = dict(chosen or {})
         self._options = {option.name: option for option in options}
         self._try_options = try_options
+        # Not ``or``: an empty list is the caller's as well, and what is tried is added to it.
         self._trials = trials if trials is not None else []
         self._trial: Worker[None] | None = None
 
@@ -68,6 +69,7 @@ class TryingDialog(Dialog[Chosen]):
         """Choose a value. One that is in force everywhere is no change."""
         option = self._option(setting)
         values = option.values if option else (setting.value,)
+        # Written as the session has it (capture/options/catalogue.py, as_json).
         if values == (json.dumps(value, sort_keys=True, ensure_ascii=False),):
             self._chosen.pop(setting.full_name, None)
         else:

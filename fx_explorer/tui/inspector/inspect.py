@@ -220,6 +220,7 @@ def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
     if written := source_of_own(reader, own_lines_at(reader, triton_place(reader, place))):
         return reader.get(model.SourceFile, written.document.id).path, written.line + 1
     nodes = nodes_at(reader, triton_place(reader, place))
+    # Nodes that torch made have no line of their own; those that they were made from may have one.
     for group in (nodes, sorted(ancestors(reader, nodes))):
         for node in reader.by_ids(model.Node, islice(group, MANY_NODES)):
             if node.file:

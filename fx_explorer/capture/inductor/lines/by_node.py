@@ -101,6 +101,7 @@ def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
         (IndentedBuffer, "getvalue", _getvalue),
         (CSE, "generate", _generate),
     ]
+    # All hooks or none: a node's name goes through every one of them on its way to a line.
     absent = [f"{owner.__name__}.{name}" for owner, name, _ in hooks if not hasattr(owner, name)]
     if absent:
         missing["kernel lines"] = f"this torch release has no {', '.join(absent)}"
@@ -121,6 +122,7 @@ def _loops_post_init(original: Callable[..., Any]) -> Callable[..., Any]:
         node = V.current_node
         if not isinstance(node, torch.fx.Node):
             return
+        # Loops are frozen dataclasses.
         object.__setattr__(loops, "inner_fn", _tagged(loops.inner_fn, node.name))
         several = getattr(loops, "inner_fns", None)  # Scan and Sort have one per output
         if several:

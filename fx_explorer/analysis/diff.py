@@ -41,6 +41,7 @@ def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> Dif
     or its target, in the place of another.
     """
     old, new = _signatures(before), _signatures(after)
+    # What a large graph does often is no junk to be passed over, as difflib's heuristic has it.
     matcher = BoundedMatcher([one.what for one in old], [one.what for one in new], autojunk=False)
     whole = {id(node): one.whole for node, one in zip((*before, *after), (*old, *new), strict=True)}
     rows = DiffRows(_compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node))

@@ -45,6 +45,7 @@ class StepRecord:
         parents = {step.call: step.parent for step in self.steps}
         found = []
         call = self.steps[at].parent
+        # In a damaged file calls may lead round in a circle.
         while call and call not in found:
             found.append(call)
             call = parents.get(call, 0)

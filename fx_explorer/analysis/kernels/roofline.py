@@ -30,6 +30,7 @@ _MATRIX_TYPES = (
     (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.tf32|v_mfma_\w*_xf32"), "tf32"),
     (re.compile(r"\bmma\.[\w.:]*\.f64|v_mfma_f64"), "fp64"),
     (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::(?:f8f6f4|mxf8f6f4)"), "fp8"),
+    # ``kind::f16`` stands for both types of 16 bits, which are equally fast.
     (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::f16"), "bf16"),
     (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::tf32"), "tf32"),
     (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::i8"), "int8"),

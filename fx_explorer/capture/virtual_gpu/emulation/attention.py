@@ -195,6 +195,7 @@ def _aligned(mask: torch.Tensor) -> torch.Tensor:
     if mask.stride(-1) == 1 and all(stride % _ALIGNMENT == 0 for stride in mask.stride()[:-1]):
         return mask
     size = mask.shape[-1]
+    # Padded and cut again, so that the rows are aligned and as long as before.
     padded = torch.nn.functional.pad(mask, (0, -size % _ALIGNMENT))
     return padded if padded is mask else torch.ops.aten.slice.Tensor(padded, -1, 0, size)
 
@@ -202,6 +203,7 @@ def _aligned(mask: torch.Tensor) -> torch.Tensor:
 def _flash(asked: AttentionArguments, scale: float | None) -> torch.Tensor:
     """Call flash attention, with heads padded to a multiple of eight."""
     head = asked.query.shape[-1]
+    # Of the size before padding: the kernel would take the other.
     scale = 1.0 / head**0.5 if scale is None else scale
     missing = -head % _ALIGNMENT
     inputs = [torch.nn.functional.pad(one, (0, missing)) if missing else one for one in asked.inputs]

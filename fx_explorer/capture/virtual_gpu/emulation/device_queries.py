@@ -110,6 +110,7 @@ def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
 
 def read_users_files(emulation: Emulation) -> None:
     """Keep every condition on a device in the user's own modules that were loaded."""
+    # A list of its own, since a lazy module may import others when it is asked for something.
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for file in sorted(file for file in loaded if file and is_users(file)):
         for question in conditions(file):
@@ -124,6 +125,7 @@ def conditions(file: str) -> tuple[Question, ...]:
     except (OSError, SyntaxError, ValueError):
         return ()
     found = {(node.lineno, what) for test in _tests(tree) for node, what in _asked(test)}
+    # ``x.device.type`` contains ``x.device``, which is no second question.
     found -= {(line, ".device") for line, what in found if what == ".device.type"}
     return tuple(Question(what, file, line) for line, what in sorted(found))
 

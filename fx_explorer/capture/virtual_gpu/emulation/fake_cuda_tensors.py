@@ -50,6 +50,7 @@ def allow_cuda_tensors(emulation: Emulation) -> None:
     scaler = require("torch.amp.grad_scaler", "GradScaler")
     scaler._maybe_opt_step = _stepping_always(scaler._maybe_opt_step)
     draw_nothing()
+    # An implementation goes when its library does.
     _kept.extend((library, mode))
 
 
@@ -160,6 +161,7 @@ def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
     device = kwargs.get("device")
     if device is None or torch.device(device).type != "cuda":
         return False
+    # None and 0 both stand for the one there is.
     if torch.device(device).index:
         raise RuntimeError(f"there is one virtual GPU, cuda:0, and no {device}: use cuda:0 for this run")
     return True

@@ -87,6 +87,7 @@ class _GraphMover:
     def graph(self, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         """Return a copy of a graph, and of those nested in it, as it would be on the GPU."""
         graph, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
+        # graph_copy leaves out the output, and returns what it is to be made of.
         output = graph.output(graph.graph_copy(module.graph, copies))
         output.meta = copy.copy(module.graph.output_node().meta)
         there = torch.fx.GraphModule(module, graph)
@@ -110,6 +111,7 @@ class _GraphMover:
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source
         new.args, new.kwargs = torch.fx.node.map_aggregate((new.args, new.kwargs), _device_there)
+        # Autocast for the CPU would leave operations on the GPU as they are.
         if getattr(new.target, "__name__", "") == "_enter_autocast" and new.args[0] == "cpu":
             new.args = ("cuda", *new.args[1:])
         if new.target is torch.ops.higher_order.flex_attention and torch.is_grad_enabled():

@@ -72,6 +72,8 @@ def _ask_the_cpu() -> None:
             output = func(*args, **kwargs)
         given = {one.untyped_storage()._cdata for one in zeros if isinstance(one, torch.Tensor)}
         made = [one for one in _pytree.tree_leaves(output) if isinstance(one, torch.Tensor)]
+        # What comes of zeros is no view of the fake input, so an operator that returns one is
+        # refused, as torch does.
         if any(one.untyped_storage()._cdata in given for one in made):
             raise error
         with mode:

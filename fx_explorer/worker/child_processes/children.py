@@ -122,6 +122,7 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
     """Return why a program cannot be seen; empty for one that is not Python, or that will find our
     hook.
     """
+    # A shell has its whole command in one word.
     words = [program, *" ".join(command).split()] if os.path.basename(program) in _LAUNCHERS else [program]
     if not any(map(_is_python, words)):
         return ""

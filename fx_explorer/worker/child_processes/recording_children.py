@@ -43,6 +43,7 @@ def record_when_used(directory: str, beginning: Beginning) -> None:
 
     @functools.wraps(original)
     def optimize(*args: Any, **kwargs: Any) -> Any:
+        # Before it begins: that is tried once, whatever comes of it.
         dynamo.optimize = original
         try:
             _begin(Path(directory), beginning)

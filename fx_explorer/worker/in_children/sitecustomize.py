@@ -21,9 +21,11 @@ def _make_way() -> None:
     try:
         importlib.import_module("sitecustomize")
     except ImportError as error:
+        # One that is there, and lacks something, fails as it would without us.
         if error.name != "sitecustomize":
             raise
     finally:
+        # The import that runs us looks for it there when we are through, and would fail.
         sys.modules.setdefault("sitecustomize", ours)
 
 

@@ -89,6 +89,7 @@ def written(fix: Fix, tried: Trial) -> int:
     if tried.verdict == "refused":
         print("not written: a fix that fails or changes results is not applied (--diff N prints it)")
         return 1
+    # Asked anew: a trial takes minutes, in which the file may have been edited.
     if _cannot_be_written(fix):
         return 1
     files = ", ".join([place(fix.path, fix.line), *(str(relative(edit.path)) for edit in fix.edits[1:])])

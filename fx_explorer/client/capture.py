@@ -21,7 +21,7 @@ from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import in_words
 from fx_explorer.client.outcomes import EndedWorker, failure_of, outcome_of, with_problem
-from fx_explorer.client.process import GRACE_S, WorkerProcess
+from fx_explorer.client.process import GRACE_S, WorkerProcess, next_line
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import SessionError, SessionWriteError
@@ -226,7 +226,7 @@ class Capture:
         """Read to the end of the pipe, whatever comes: a worker whose notices nobody takes waits
         for ever.
         """
-        while line := await _next_line(reader):
+        while line := await next_line(reader):
             try:
                 notice = checked(Notice.from_json(line.decode()))
             except (ValueError, TypeError, RecursionError):
@@ -362,16 +362,6 @@ class Capture:
         with SessionWriter(self.session_path) as writer:
             self._write_end(writer, outcome, remains)
         finish_session(self.session_path)
-
-
-async def _next_line(reader: asyncio.StreamReader) -> bytes:
-    """Return the next line; empty at the end of the pipe. A line that is too long comes in pieces,
-    of which none is a notice.
-    """
-    try:
-        return await reader.readline()
-    except ValueError:  # asyncio has dropped what it had of the line
-        return b"(a line that is too long)\n"
 
 
 def _read_if_there(file: Path) -> str:

@@ -104,7 +104,7 @@ def leftovers() -> list[Leftover]:
     removed.
     """
     found = []
-    for directory in sorted(_directories(), key=lambda one: one.stat().st_mtime):
+    for directory in sorted(_directories(), key=_changed_at):
         with contextlib.suppress(OSError):  # held, or gone meanwhile
             lock = Lock(directory)
             try:
@@ -146,6 +146,13 @@ def _directories() -> Iterator[Path]:
                     # The directory for temporary files is everybody's, and so is our prefix.
                     if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                         yield Path(entry.path)
+
+
+def _changed_at(directory: Path) -> float:
+    """Return the time of its last change; 0 when another process has removed it meanwhile."""
+    with contextlib.suppress(OSError):
+        return directory.stat().st_mtime
+    return 0.0
 
 
 def _read(directory: Path) -> Leftover | None:

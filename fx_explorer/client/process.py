@@ -180,3 +180,13 @@ async def _writing_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.Write
     transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
     stack.callback(transport.close)
     return transport, theirs
+
+
+async def next_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line; empty at the end of the pipe. A line that is too long comes in pieces,
+    of which none is a notice.
+    """
+    try:
+        return await reader.readline()
+    except ValueError:  # asyncio has dropped what it had of the line
+        return b"(a line that is too long)\n"

@@ -135,7 +135,7 @@ def _fits_name(name: str, value: object) -> bool:
     if name in ("int", "float"):
         # A bool is an int to Python, and torch would take True for 1 without a word.
         numbers = int if name == "int" else (int, float)
-        return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, numbers) and not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value))
     return isinstance(value, _CONTAINERS[name]) and is_plain(value)
 
 

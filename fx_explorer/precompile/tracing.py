@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch._dynamo import convert_frame
-from torch._dynamo.exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported
+from torch._dynamo.exc import UncapturedHigherOrderOpError, Unsupported
 from torch._dynamo.utils import dynamo_timed, get_metrics_context
 
 from fx_explorer.precompile.errors import PrecompileError
@@ -27,8 +27,6 @@ def captured_or_broken(
         with measured("fullgraph_capture"), torch_function_mode_stack_state_mgr:
             with contextlib.nullcontext() if dynamic is None else set_enable_dynamic(dynamic):
                 return convert_frame.fullgraph_capture(model, args, kwargs)
-    except TorchRuntimeError:
-        raise
     except (Unsupported, UncapturedHigherOrderOpError) as error:
         return error
 

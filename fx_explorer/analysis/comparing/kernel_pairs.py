@@ -102,7 +102,8 @@ def _compute_the_same(left: KernelUse, right: KernelUse) -> bool:
 
 
 def _share_half(left: KernelUse, right: KernelUse) -> bool:
-    return 2 * len({*left.nodes} & {*right.nodes}) >= min(len(left.nodes), len(right.nodes))
+    fewer = min(len(left.nodes), len(right.nodes))
+    return fewer > 0 and 2 * len({*left.nodes} & {*right.nodes}) >= fewer
 
 
 def _have_one_name(left: KernelUse, right: KernelUse) -> bool:

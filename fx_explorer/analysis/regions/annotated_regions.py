@@ -14,7 +14,7 @@ from fx_explorer.analysis.variants.lineage import origin_of, root_name
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names, origins_of_variants
-from fx_explorer.session.queries.kernels import kernel_names, kernel_nodes
+from fx_explorer.session.queries.kernels import kernel_nodes
 from fx_explorer.session.queries.regions import (
     annotated_nodes,
     annotated_operations,
@@ -59,6 +59,8 @@ class Region:
     """``stage`` or ``stage/direction`` → how many nodes have the annotation there."""
     kernels: tuple[str, ...]
     """Kernels that compute at least one of its nodes."""
+    backward_kernels: tuple[str, ...] = ()
+    """Those of them that the backward calls."""
     lowerings: tuple[Lowering, ...] = ()
     """What regional compilation made of the region; empty when the whole graph went to Inductor, or
     nothing did.
@@ -88,6 +90,7 @@ def regions(reader: SessionReader) -> list[Region]:
             f"{key}: {value}" if values[value] > 1 else value,
             dict(nodes),
             tuple(kernels.get((key, value), ())),
+            tuple(name for name, is_backward in kernels.get((key, value), {}).items() if is_backward),
             tuple(one for one in lowered if key == REGIONAL_KEY and _stands_for(one.row, value, named)),
             tuple(_eager_of(reader, lowered, key, value)),
             first[key, value],
@@ -207,11 +210,13 @@ def region_value(value: object) -> str:
     return annotation_text(value)
 
 
-def _kernels_by_region(reader: SessionReader) -> dict[tuple[str, str], list[str]]:
-    names, annotated = kernel_names(reader), annotations_of_computed_nodes(reader)
-    found: dict[tuple[str, str], dict[str, None]] = {}
+def _kernels_by_region(reader: SessionReader) -> dict[_Pair, dict[str, bool]]:
+    """Return the kernels of each region: name → whether it is one of the backward."""
+    kernels = {kernel.id: kernel for kernel in reader.rows(model.Kernel)}
+    annotated = annotations_of_computed_nodes(reader)
+    found: dict[_Pair, dict[str, bool]] = {}
     for kernel, nodes in kernel_nodes(reader).items():
         for node in nodes:
             for pair in named_annotations(annotated[node]) if node in annotated else ():
-                found.setdefault(pair, {})[names[kernel]] = None
-    return {pair: list(kernels) for pair, kernels in found.items()}
+                found.setdefault(pair, {})[kernels[kernel].name] = kernels[kernel].direction == "backward"
+    return found

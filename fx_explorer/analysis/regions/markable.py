@@ -4,6 +4,7 @@ lines.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -76,5 +77,6 @@ def _modules(nodes: Sequence[model.Node]) -> list[str]:
     """Return the modules that all these nodes are in, innermost first."""
     paths = [node.module.split(".") for node in nodes]
     # A node outside of all modules has an empty path, which splits into one empty part.
-    common = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1 and parts[0]]
+    alike = itertools.takewhile(lambda parts: len(set(parts)) == 1 and parts[0], zip(*paths, strict=False))
+    common = [parts[0] for parts in alike]
     return [".".join(common[:depth]) for depth in range(len(common), 0, -1)]

@@ -122,7 +122,6 @@ class Gates:
                 if command.kind in ("skip", "abort"):
                     self._answer("refused", "Nothing is being compiled: there is nothing to skip or to abort.")
                 elif command.kind in ("set", "again", "measure", "what_if", "steps"):
-                    self._moves_on(command)
                     self._obey(command, obey)
                 else:
                     self._answer("refused", "All stages are finished. Go again from one of them to compile another variant.")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from fx_explorer.client.process import WorkerProcess
+from fx_explorer.client.process import WorkerProcess, next_line
 from fx_explorer.client.trust import is_own
 from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
@@ -67,7 +67,7 @@ class _Printed:
         self.lines: list[str] = []
 
     async def read(self, pipe: asyncio.StreamReader) -> None:
-        async for line in pipe:
+        while line := await next_line(pipe):
             self.lines = [*self.lines, line.decode(errors="backslashreplace").rstrip()][-LAST_WORDS:]
 
 

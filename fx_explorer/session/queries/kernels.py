@@ -24,11 +24,6 @@ def kernels_by_compilation(reader: SessionReader) -> dict[int, int]:
     return dict(reader.query(f"SELECT compilation, count(*) FROM kernel WHERE {_IS_KERNEL} GROUP BY compilation"))
 
 
-def kernel_names(reader: SessionReader) -> dict[int, str]:
-    """Return the name of every kernel, by its id."""
-    return dict(reader.query("SELECT id, name FROM kernel"))
-
-
 def kernel_languages(reader: SessionReader) -> set[str]:
     """Return the languages that kernels are written in; ``extern`` for library calls."""
     return set(column(reader, "SELECT DISTINCT language FROM kernel"))

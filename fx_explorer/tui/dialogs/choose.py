@@ -127,10 +127,10 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self.dismiss(self._choices[self._list.cursor].value)
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
-        """Take the line that is clicked."""
         event.stop()
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
+        """Take the line that is clicked."""
         event.stop()
         if event.line < len(self._choices):
             self.dismiss(self._choices[event.line].value)

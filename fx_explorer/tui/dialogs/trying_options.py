@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from textual import work
-from textual.worker import Worker
+from textual.worker import Worker, get_current_worker
 
 from fx_explorer.analysis.options.explained_options import ExplainedOption, next_value
 from fx_explorer.errors import FxExplorerError
@@ -123,6 +123,8 @@ class TryingDialog(Dialog[Chosen]):
         except FxExplorerError as error:
             self.notify(f"{settings_in_words(settings)} could not be tried: {error}", severity="error", timeout=READ_S)
         finally:
-            self._trial = None
+            # A trial that was stopped may end when the next one runs.
+            if self._trial is get_current_worker():
+                self._trial = None
             if self.is_attached:
                 self._show_chosen()

@@ -101,6 +101,7 @@ _FAILED: dict[str, str] = {
     "killed": "worker was killed",
     "timed_out": "timed out",
     "not_started": "not started",
+    "incomplete": "session is incomplete",
 }
 """The header has room for no more; the overview tells the whole."""
 

@@ -71,7 +71,7 @@ def _kernels(region: Region, *, backward: bool) -> list[str]:
     wanted = [one for one in region.lowerings if (one.row.direction == "backward") == backward]
     if region.lowerings:
         return list(dict.fromkeys(name for one in wanted for name in one.kernels))
-    return [] if backward else list(region.kernels)
+    return [name for name in region.kernels if (name in region.backward_kernels) == backward]
 
 
 def _configs(region: Region) -> list[str]:

@@ -9,8 +9,10 @@ because the session may then lack compilations.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -128,9 +130,12 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
         return ""
     if environment is not None and HOOK not in _path_of(environment).split(os.pathsep):
         return "it was started with an environment of its own"
-    options = [word for word in command[1:2] if word.startswith("-") and not word.startswith("--")]
-    if any(_NO_SITE & set(word.partition("c")[0].partition("m")[0]) for word in options):
-        return f"it was started with {options[0]}, which keeps Python from its environment"
+    for word in itertools.takewhile(lambda word: word.startswith("-"), command[1:]):
+        letters, is_last = re.split("[cm]", word, maxsplit=1)[0], bool(re.search("[cm]", word))
+        if _NO_SITE & set(letters) and not word.startswith("--"):
+            return f"it was started with {word}, which keeps Python from its environment"
+        if is_last and not word.startswith("--"):
+            break  # what follows is the program's
     return ""
 
 

@@ -107,8 +107,7 @@ def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterat
     """
     buffers = [buffer for network in networks for buffer in network.buffers() if not buffer.is_inference()]
     before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
-    parameters = {name: one for network in networks for name, one in network.named_parameters()}
-    versions = {name: parameter._version for name, parameter in parameters.items()}
+    parameters = [(name, one, one._version) for network in networks for name, one in network.named_parameters()]
     try:
         yield
     finally:
@@ -118,6 +117,6 @@ def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterat
                     buffer.copy_(kept)
         remarks += [
             f"It wrote to the parameter {name}, which stays so."
-            for name, parameter in parameters.items()
-            if parameter._version != versions[name]
+            for name, parameter, version in parameters
+            if parameter._version != version
         ]

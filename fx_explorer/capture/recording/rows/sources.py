@@ -7,6 +7,7 @@ parsed once.
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import site
 import sys
@@ -23,7 +24,7 @@ _FRAME = re.compile(
     r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?:(?P<code> {4,}(?! *File ").*)\n?)?', re.M
 )
 
-_OWN = (str(Path(__file__).parents[3]), "<frozen")
+_OWN = (f"{Path(__file__).parents[3]}{os.sep}", "<frozen")
 """Frames of ours and of the import system. They are in every stack and belong to nobody's model."""
 
 MAX_SOURCE_BYTES = 4_000_000
@@ -39,11 +40,12 @@ def _library_roots() -> tuple[str, ...]:
     paths |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(sys.prefix) / "lib")}
     paths |= {path for path in sys.path if Path(path).name in _INSTALLED}  # of another environment, by a .pth file
     paths |= {_torch_root(), str(Path(__file__).parents[3])}  # fx-explorer itself: the worker's frames are below the user's
-    return tuple(sorted(str(path) for path in paths if path))
+    return tuple(sorted(f"{path.rstrip(os.sep)}{os.sep}" for path in paths if path))
 
 
 def _torch_root() -> str:
-    return str(Path(sys.modules["torch"].__file__ or "").parent)
+    """Return the folder of torch, with a separator: torchvision beside it is another package."""
+    return f"{Path(sys.modules['torch'].__file__ or '').parent}{os.sep}"
 
 
 def parse_stack(text: str) -> tuple[Frame, ...]:

@@ -36,7 +36,7 @@ def load_pass(path: str | Path) -> PassFunction:
     module = types.ModuleType("fx_explorer_pass")
     module.__file__ = str(path)
     try:
-        exec(compile(source, str(path), "exec"), vars(module))
+        exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
     except SyntaxError as error:
         line = f": {error.text.strip()}" if error.text else ""
         raise PassProblem(f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}{line}; {UNCHANGED}") from error

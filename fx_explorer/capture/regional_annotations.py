@@ -50,8 +50,6 @@ def region_name(node: torch.fx.Node) -> str | None:
     """Return the region a node is in; empty for one without a name; None when it is in none, as are
     inputs and outputs. An input carries the annotation of whatever made it, be it in another
     region.
-
-    An input carries the annotation of whatever made it, be it in another region.
     """
     custom = node.meta.get("custom")
     if node.op in ("placeholder", "output") or not isinstance(custom, dict) or KEY not in custom:

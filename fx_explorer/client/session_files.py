@@ -94,8 +94,6 @@ def writable_session(session: Path) -> Path:
     """Return the session itself, or a copy in a temporary directory when it cannot be written to:
     compare the two to know. Raises SessionError for one that an older fx-explorer wrote: it has no
     place for what is found.
-
-    Raises SessionError for one that an older fx-explorer wrote: it has no place for what is found.
     """
     with SessionReader(session) as reader:
         if reader.meta("schema_version") != SCHEMA_VERSION:

@@ -15,8 +15,6 @@ async def temporary_capture(
 ) -> AsyncIterator[Capture]:
     """Start a capture. Its session is there until the block is left, and its worker ends with a
     block that is cancelled or raises. Raises SessionWriteError when there is no room for a session.
-
-    Raises SessionWriteError when there is no room for a session.
     """
     capture = Capture(request, python, timeout_s, environment=environment)
     await capture.start()

@@ -148,8 +148,6 @@ def seconds(text: str) -> float:
 def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureRequest:
     """Return the request that these arguments make. ``session`` may stay empty: the client chooses
     the file. Raises UsageError for options that contradict each other.
-
-    Raises UsageError for options that contradict each other.
     """
     options = dict(arguments.option)
     if arguments.mode and options:

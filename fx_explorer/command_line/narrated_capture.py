@@ -100,8 +100,6 @@ async def _tick(progress: CaptureNarration) -> None:
 def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
     """Let Ctrl-C, SIGTERM and a closed terminal end the capture inside the block, and keep what was
     captured. A script gets the first Ctrl-C itself, as it would alone.
-
-    A script gets the first Ctrl-C itself, as it would alone.
     """
     loop = asyncio.get_running_loop()
     # asyncio itself keeps no task alive.

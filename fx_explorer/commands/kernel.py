@@ -88,8 +88,6 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
     """Return the text of a kernel that ran on a real GPU. Everything is in the session but SASS,
     which is made when it is asked for. ``session`` is the one that was given, of which ``reader``
     may read a copy.
-
-    ``session``: the one that was given, of which ``reader`` may read a copy.
     """
     from fx_explorer.client.kernels.disassembling import with_sass
     from fx_explorer.report.launched_kernel_text import launched_kernel_text

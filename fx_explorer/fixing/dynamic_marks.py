@@ -75,8 +75,6 @@ def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
     floats, are compiled apart.
 
     ``one_size`` is whether the release of the session takes ``L['x']:0``.
-
-    Empty for what a mark does not help: sizes 0 and 1, and Python's floats, are compiled apart.
     """
     change = cause.change
     if change.kind == "size" and change.index is not None and not {change.old, change.new} & {"0", "1"}:

@@ -100,9 +100,6 @@ def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression |
     """Return the expression without what it closes over: ``np.f(x.detach(), self.scale)`` →
     ``np.f(x, scale)`` of ``x.detach()`` and ``self.scale``. A gradient that the expression does not
     have is not asked for. None when it calls methods of ``self``.
-
-    A gradient that the expression does not have is not asked for. None when it calls methods of
-    ``self``.
     """
     function = code.function(expression)
     known = locals_of(function) if function else set()

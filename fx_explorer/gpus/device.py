@@ -36,9 +36,6 @@ def gpu_like(device_name: str, properties: Mapping[str, object]) -> Gpu | None:
     """Return the GPU of a device, from ``properties``, which were recorded of it and are empty in
     sessions that have none. None when nothing is known of it: no GPU, or one of a compute
     capability or architecture that limits.py does not list.
-
-    None when nothing is known of it: no GPU, or one of a compute capability or architecture that
-    limits.py does not list.
     """
     described = gpu_of_device(device_name)
     if described and properties.get("multi_processor_count", described.multiprocessors) == described.multiprocessors:

@@ -36,8 +36,6 @@ def plain_type(annotation: str) -> str:
     """Return what plain data can fill of a type annotation: members of a union that are not plain
     (functions, classes) are left out. Empty when nothing but None is left, or when ``annotation``
     is no type expression.
-
-    Empty when nothing but None is left, or when ``annotation`` is no type expression.
     """
     try:
         found = _members(ast.parse(annotation, mode="eval").body)

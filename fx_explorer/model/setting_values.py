@@ -75,9 +75,6 @@ def parse_value(setting: Setting, text: str) -> object:
 
     The first reading that the option takes counts, so ``8`` is a number for one option and a text
     for another. Raises ValueError, with a message for people, when it takes none.
-
-    The first reading that the option takes counts, so ``8`` is a number for one option and a text
-    for another. Raises ValueError, with a message for people, when it takes none.
     """
     readings = list(_readings(text.strip()))
     for reading in readings:

@@ -71,8 +71,6 @@ class States:
     def mismatch(self, manager: Any, local_names: dict[str, object], trace: Trace, inputs: object = ()) -> Mismatch | None:
         """Return why the code may not be used for these locals; None when it may. ``inputs`` are
         those that ``trace`` traces with, unless they are always the same.
-
-        ``inputs``: those that ``trace`` traces with, unless they are always the same.
         """
         with self._lock:
             if manager.check(local_names):
@@ -215,9 +213,6 @@ def without_inference_tensors(values: _Tree) -> _Tree:
     """Return ``values``, with a plain tensor on the same storage in the place of each inference
     tensor. Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where
     there are no gradients.
-
-    Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where there are
-    no gradients.
     """
     if not any(isinstance(leaf, torch.Tensor) and leaf.is_inference() for leaf in pytree.tree_leaves(values)):
         return values

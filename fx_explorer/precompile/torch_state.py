@@ -53,8 +53,6 @@ class TorchState:
     def in_force(self) -> Iterator[None]:
         """Put the state in force inside the block, as far as it can be set without touching what
         decides nothing. Some of it holds for the whole process meanwhile.
-
-        Some of it holds for the whole process meanwhile.
         """
         before, wanted = TorchState.now().values, self.values
         _set(wanted)

@@ -33,9 +33,6 @@ async def try_options(
     """Capture the program with other options. ``request`` is what was captured with, ``before``
     what came of it; None: the program is captured as it was, too. Raises SessionWriteError when
     there is no room for a session, and nothing for what the program does.
-
-    Raises SessionWriteError when there is no room for a session, and nothing for what the program
-    does.
     """
     took_s = 0.0
     if before is None:

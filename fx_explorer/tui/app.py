@@ -172,8 +172,6 @@ class ExplorerApp(TellsUnreadable, App[int]):
     def _handle_exception(self, error: Exception) -> None:
         """End the app for what reached Textual, since it has ended the pump of a widget: with a
         sentence when the session is why. Work beside the screen ends nothing but itself.
-
-        Work beside the screen ends nothing but itself.
         """
         if isinstance(error, WorkerFailed) and self.tell_unreadable(error):
             return

@@ -126,9 +126,6 @@ def callers(sources: Sources) -> tuple[Frame, ...]:
 
     The frames are read off the stack itself: the stack in torch's ``dynamo_start`` records lacks
     the two innermost callers (2.13; it counts frames of its own that are no longer there).
-
-    Read off the stack itself: the one in torch's ``dynamo_start`` records lacks the two innermost
-    callers (2.13; it counts frames of its own that are no longer there).
     """
     found: list[Frame] = []
     frame: types.FrameType | None = sys._getframe()

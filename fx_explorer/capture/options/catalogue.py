@@ -30,8 +30,6 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
     """Return the value of every option now, by full name, and of what ``request`` gives to
     torch.compile. It takes some 2 ms. Ask before the recorder turns torch's caches off, which is
     none of the user's doing.
-
-    To be asked before the recorder turns torch's caches off, which is none of the user's doing.
     """
     now = {f"{group}.{name}": value_of(group, name) for group in MODULES for name in names(group)}
     if request:
@@ -47,9 +45,6 @@ def list_settings(values: Mapping[str, object] | None = None, only: Collection[s
     """List every option, with the value it has in ``values`` (by full name), else now; ``only``
     limits the list to these. The first call reads the sources of the config modules, and has torch
     load its backends if no compile has yet (0.2 s).
-
-    The first call reads the sources of the config modules, and has torch load its backends if no
-    compile has yet (0.2 s).
     """
     now = {**in_force(), **(values or {})}
     configs = [(group, name) for group in MODULES for name in names(group)]

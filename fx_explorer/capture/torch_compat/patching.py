@@ -11,9 +11,6 @@ from typing import Any
 def patched(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
     """Replace ``owner.name`` with ``make(original)`` inside the block. On leaving, the original
     comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place.
-
-    On leaving, the original comes back, unless someone else has wrapped ours meanwhile: then theirs
-    is left in place.
     """
     original = getattr(owner, name)
     replacement = make(original)

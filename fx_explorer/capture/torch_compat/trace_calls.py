@@ -65,8 +65,6 @@ def heard_trace_calls(hear: Hear) -> Iterator[None]:
     """Call ``hear`` for everything that torch says to its structured trace in the block, on the
     thread that says it. Raises AttributeError in a torch release whose ``trace_structured`` does
     not ask its logger.
-
-    Raises AttributeError in a torch release whose ``trace_structured`` does not ask its logger.
     """
     if "handlers" not in _internal.trace_structured.__code__.co_names:
         raise AttributeError("trace_structured does not ask for the handlers of its logger")

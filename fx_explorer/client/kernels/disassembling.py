@@ -31,8 +31,6 @@ def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -
     """Return the row with its SASS, which is kept in the session from now on. It is returned as it
     is when it has SASS or no machine code. Takes half a second. Raises WorkerError without a tool,
     or when the tool cannot read the code.
-
-    Takes half a second. Raises WorkerError without a tool, or when it cannot read the code.
     """
     if not build.is_undisassembled:
         return build

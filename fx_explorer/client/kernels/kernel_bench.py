@@ -31,9 +31,6 @@ async def measure_kernel(
     """Measure a kernel and keep the result in the session, with what was measured of the card
     unless it is there already. Raises UsageError when it cannot be measured here, WorkerError when
     the process died, SessionWriteError.
-
-    Raises UsageError when it cannot be measured here, WorkerError when the process died,
-    SessionWriteError.
     """
     asked = BenchRequest(str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own(session))
     answers, printed = _Answers(tell), _Printed()

@@ -35,8 +35,6 @@ async def list_together(found: SessionFixes, arguments: argparse.Namespace) -> N
 async def apply_together(found: SessionFixes, arguments: argparse.Namespace) -> int:
     """Try what decides which of them are good, then all of these; a single good one is written
     alone. Returns 1 when nothing is written.
-
-    1 when nothing is written.
     """
     from fx_explorer.fixing import next_to_try
 

@@ -39,8 +39,6 @@ class Consents:
     async def ask(self, reader: SessionReader, consequence: str) -> None:
         """Ask once per session and consequence. Raises UsageError when the user does not agree.
         Only a worker of Textual can call it, because it can wait for an answer.
-
-        Only from a worker of Textual, which can wait for an answer.
         """
         path = reader.path
         if await asyncio.to_thread(self.is_needless, path, consequence):

@@ -196,9 +196,6 @@ class KernelBuilds:
         """Return the session that is shown, writable: what is compiled goes into it; of one that
         cannot be written to, a copy is shown from now on. ``consequence`` is what is about to be
         done; a stranger's session is asked about first. Raises UsageError.
-
-        ``consequence``: what is about to be done; a stranger's session is asked about first. Raises
-        UsageError.
         """
         from fx_explorer.client.session_files import writable_session
 

@@ -41,8 +41,6 @@ def editor_command(
 ) -> list[str]:
     """Return the command that opens ``file`` at ``line`` (from 1) in ``$VISUAL``, ``$EDITOR``, or
     an editor that is there. Raises UsageError when there is none, or the one named cannot be found.
-
-    Raises UsageError when there is none, or the one named cannot be found.
     """
     named = environ.get("VISUAL") or environ.get("EDITOR") or ""
     try:

@@ -11,8 +11,8 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.comparing.kernel_pairs import kernel_pairs, pair_counts
-from fx_explorer.model import KernelBuild
-from fx_explorer.session import SessionReader
+from fx_explorer.model import Compilation, Kernel, KernelBuild
+from fx_explorer.session import SessionReader, SessionWriter
 
 Captured = Callable[..., Path]
 
@@ -136,3 +136,17 @@ def test_what_cannot_be_compared_is_said(
 ) -> None:
     assert diff(*(word.format(**{name: str(path) for name, path in sessions.items()}) for word in arguments)) in (2, 5)
     assert said in capsys.readouterr().err
+
+
+def test_kernels_of_which_no_nodes_are_known_are_paired_by_name(tmp_path: Path) -> None:
+    names = {"left": ["sum", "mean"], "right": ["mean", "sum"]}
+    for side, kernels in names.items():
+        with SessionWriter(tmp_path / side) as writer:
+            compilation = writer.add(Compilation(0, "0/0", 0, 0, "f", "f.py", 1))
+            writer.add_all(Kernel(0, compilation, "forward", i, name, "extern") for i, name in enumerate(kernels))
+    with SessionReader(tmp_path / "left") as left, SessionReader(tmp_path / "right") as right:
+        pairs = kernel_pairs(left, right)
+    assert [(pair.left.kernel.name, pair.right.kernel.name) for pair in pairs if pair.left and pair.right] == [
+        ("sum", "sum"),
+        ("mean", "mean"),
+    ]

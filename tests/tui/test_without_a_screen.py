@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.outline import OutlineEntry
-from fx_explorer.model import Graph
+from fx_explorer.model import Graph, Outcome, OutcomeKind
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.saving import suggested_name
 from fx_explorer.tui.selection.history import History
@@ -233,3 +234,11 @@ def test_while_the_compiler_waits_a_program_that_raised_has_not_run_to_its_end(t
         fact = waiting_fact(reader, Waiting("dynamo"), {})
     assert fact is not None
     assert fact.detail.startswith("Your program stopped with an error, ValueError: no.")
+
+
+@pytest.mark.parametrize("kind", get_args(OutcomeKind))
+def test_a_capture_has_words_in_the_header_however_it_ended(tmp_path: Path, kind: OutcomeKind) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.set_meta("outcome", Outcome(kind, "ValueError: no").to_json())
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert ended_state(reader).words

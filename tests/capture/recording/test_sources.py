@@ -9,7 +9,9 @@ from unittest import mock
 import pytest
 import torch
 
+import fx_explorer
 from fx_explorer.capture.recording.rows.sources import Sources
+from fx_explorer.model import Frame
 from fx_explorer.session import SessionWriter
 
 
@@ -26,3 +28,15 @@ def test_torch_is_not_the_users_wherever_it_lies(tmp_path: Path, monkeypatch: py
     sources = Sources(mock.create_autospec(SessionWriter))
     assert not sources.is_users(str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py"))
     assert sources.is_users(str(tmp_path / "checkout" / "model.py"))
+
+
+def test_a_package_whose_name_begins_like_another_is_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "checkout" / "torch" / "__init__.py"))
+    sources = Sources(mock.create_autospec(SessionWriter))
+    assert sources.is_torch(str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py"))
+    assert not sources.is_torch(str(tmp_path / "checkout" / "torchvision" / "models" / "resnet.py"))
+    ours = str(Path(fx_explorer.__file__).parent)
+    mine, beside = Frame(f"{ours}/worker/job.py", 1, "run"), Frame(f"{ours}_demo.py", 2, "forward")
+    assert sources.user_frame((beside, mine)) == beside
+    assert sources.is_users(beside.file)
+    assert not sources.is_users(mine.file)

@@ -4,6 +4,7 @@ session has them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -54,7 +55,7 @@ def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
     files = {row.path: row for row in reader.rows(model.SourceFile)}
     places = _places(broken)
     mine = [(path, line) for path, line in places if path in files and files[path].is_user]
-    theirs = [(path, line) for path, line in places if path in files and not _is_torch(path)]
+    theirs = [(path, line) for path, line in places if path in files and not _is_torch(path) and not _is_pythons(path)]
     found: list[Site] = []
     for path, line in mine or theirs:
         code = _code(reader, files[path])
@@ -80,6 +81,8 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
         return f"{path}: {note}, so no edit can be made. Capture again where the file can be read."
     if _is_torch(path):
         return f"{path} is part of torch: the break cannot be fixed in your source."
+    if _is_pythons(path):
+        return f"{path} is part of Python: the break cannot be fixed there. Look at what calls it in your source."
     return f"{path} cannot be parsed, so no edit can be made."
 
 
@@ -113,3 +116,11 @@ def _code(reader: SessionReader, row: model.SourceFile) -> Code | None:
 
 def _is_torch(path: str) -> bool:
     return "/site-packages/torch/" in path
+
+
+def _is_pythons(path: str) -> bool:
+    """Return whether a file is of Python's own library, which no program may change."""
+    return bool(_OF_PYTHON.search(path))
+
+
+_OF_PYTHON = re.compile(r"/lib/python3\.\d+/(?!(site|dist)-packages/)")

@@ -40,11 +40,11 @@ def recorded(function: Callable[..., object], session: Path) -> Path:
     return session
 
 
-def one_break(session: Path, file: str, text: str = "") -> Path:
+def one_break(session: Path, file: str, text: str = "", is_user: bool = True) -> Path:
     """A session by hand with a break on line 1 of ``file``; its text is missing when it is empty."""
     with SessionWriter(session) as writer:
         if text:
-            writer.add(model.SourceFile(0, file, writer.text(text), text.count("\n")))
+            writer.add(model.SourceFile(0, file, writer.text(text), text.count("\n"), is_user=is_user))
         else:
             writer.add(model.SourceFile(0, file, 0, note="the source could not be read"))
         writer.add(model.GraphBreak(0, 0, "GB0025", "asked for", "", (), file, 1, "graph_break()"))
@@ -71,6 +71,16 @@ def test_code_without_a_file_gets_no_edit_and_says_why(tmp_path: Path, file: str
     fixes, obstacle = offered(one_break(tmp_path / "s.fxs", file))
     assert [fix for fix in fixes if fix.path] == []
     assert said in obstacle
+
+
+def test_pythons_own_library_is_not_edited(tmp_path: Path) -> None:
+    python = "/usr/lib/python3.11"
+    own = one_break(tmp_path / "own.fxs", f"{python}/logging/__init__.py", "graph_break()\n", is_user=False)
+    fixes, obstacle = offered(own)
+    assert [fix for fix in fixes if fix.path] == []
+    assert "is part of Python: the break cannot be fixed there" in obstacle
+    installed = one_break(tmp_path / "installed.fxs", f"{python}/site-packages/logged.py", "graph_break()\n", is_user=False)
+    assert "is part of Python" not in offered(installed)[1]
 
 
 def test_a_file_that_does_not_parse_gets_no_edit_and_says_why(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_difference_is_laid_to_the_change_where_the_original_does_not_have_it(
 ) -> None:
     before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
     comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
-    add_built(comparison, before, run(tmp_path, built), before["words"], lambda: run(tmp_path, built_original))
+    add_built(comparison, before, run(tmp_path, built), before["words"], before["words"], lambda: run(tmp_path, built_original))
     assert bool(comparison.differences) == bool(different)
     assert different in "".join(comparison.differences[:1])
     assert bool(comparison.not_compared) == bool(left_out)
@@ -69,7 +69,9 @@ def test_a_difference_is_laid_to_the_change_where_the_original_does_not_have_it(
 def test_the_original_is_built_only_where_there_is_a_difference(tmp_path: Path) -> None:
     before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
     comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
-    add_built(comparison, before, run(tmp_path, ORIGINAL), before["words"], lambda: pytest.fail("it was built"))
+    add_built(
+        comparison, before, run(tmp_path, ORIGINAL), before["words"], before["words"], lambda: pytest.fail("it was built")
+    )
     assert (comparison.differences, comparison.not_compared, comparison.is_run_built) == ([], [], True)
 
 

@@ -94,7 +94,7 @@ def test_it_is_written_when_the_user_agrees_and_not_before(fix: FixCommand, capt
     file, session = captured_program
     refused = fix(session, "--apply", 1, answer="n\n")
     assert refused.returncode == 1
-    assert "good: 1 break → 0; equal in 20 calls" in refused.stdout
+    assert "good: 1 break → 0; equal in 26 calls" in refused.stdout
     assert file.read_text() == PROGRAM
     agreed = fix(session, "--apply", 1, answer="y\n")
     assert agreed.returncode == 0, agreed.stdout + agreed.stderr
@@ -115,7 +115,7 @@ def test_all_good_fixes_are_tried_together_and_written_in_one_go(
     listed = fix(session, "--try", "--all").stdout
     together = listed.partition("all good fixes together\n")[2]
     assert "In one go: keep the value in a tensor (line 5); remove the line that asks for the break (line 6).\n" in together
-    assert "good: 2 breaks → 0; equal in 20 calls" in together
+    assert "good: 2 breaks → 0; equal in 26 calls" in together
     ended = fix(session, "--apply", "all", answer="y\n")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert file.read_text() == PROGRAM.replace(".item()", ".detach()")

@@ -68,9 +68,11 @@ def add_built(
     before: Mapping[str, Any],
     result: Mapping[str, Any],
     words: Sequence[str],
+    kinds: Sequence[str],
     build_original: Callable[[], Mapping[str, Any]],
 ) -> None:
     """Add what the changed program does as built code (``result``, of ``BuiltProgram.result``).
+    ``kinds`` say of calls for which it would be built anew what they are unlike the example in.
 
     ``build_original`` builds and runs the original. That takes as long as a compile, so it is
     called only when there is a difference.
@@ -81,7 +83,7 @@ def add_built(
         _add_failed(comparison, result["failed"], build_original())
     elif result:
         other = compared(before, result["seen"], result["names"], words, is_built=True)
-        not_called = [words for words, one, run in zip(words, before["seen"], result["seen"], strict=True) if one and not run]
+        not_called = [kind for kind, one, run in zip(kinds, before["seen"], result["seen"], strict=True) if one and not run]
         if not_called:
             comparison.not_tried.append(f"{', '.join(dict.fromkeys(not_called))} with the code built")
         comparison.is_run_built = True

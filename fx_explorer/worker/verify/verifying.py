@@ -80,7 +80,8 @@ def call_and_verify(
                 continue
             job.say(f"comparing: calling {target.name} with {call.words}")
             seen.append(observer.again(compiled, call))
-    words = [call.unlike_example or ("other sizes" if call.has_other_sizes else call.words) for call in (first, *others)]
+    words = [call.unlike_example or call.words for call in (first, *others)]
+    kinds = [call.unlike_example or "other sizes" if call.is_compiled_anew else "" for call in (first, *others)]
     observed = [one.plain() if one else None for one in seen]
     comparison = compared(before, observed, observer.names_at_first, words, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
@@ -88,7 +89,7 @@ def call_and_verify(
         add_uncompiled(comparison, before, programs.uncompiled.result(), words)
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
-        add_built(comparison, before, programs.built.result(), words, lambda: _begun(job, programs.built_original))
+        add_built(comparison, before, programs.built.result(), words, kinds, lambda: _begun(job, programs.built_original))
     comparison.not_tried[:0] = never_tried(target, request.train is not False)
     return comparison.row([one.call for one in seen if one])
 

@@ -85,7 +85,7 @@ def add_built(
         other = compared(before, result["seen"], result["names"], words, is_built=True)
         not_called = [kind for kind, one, run in zip(kinds, before["seen"], result["seen"], strict=True) if one and not run]
         if not_called:
-            comparison.not_tried.append(f"{', '.join(dict.fromkeys(not_called))} with the code built")
+            comparison.not_tried.append(f"{' and '.join(dict.fromkeys(not_called))} with the code built")
         comparison.is_run_built = True
         if other.differences:
             _add_differences(comparison, before, result, other.differences, build_original(), words)

@@ -368,3 +368,11 @@ def test_what_is_proposed_twice_is_offered_once(tmp_path: Path) -> None:
 def test_a_log_message_that_is_written_once_is_a_log_message(tmp_path: Path) -> None:
     fixes = proposed(tmp_path / "s.fxs", 'def f(x):\n    logger.warning_once("slow")  # here\n    return x', "GB0059")
     assert "take the log message out of the compiled code" in [fix.title for fix in fixes]
+
+
+@pytest.mark.parametrize(("code", "warns"), [("float(x)", True), ("int(x)", True), ("x.item()", False), ("bool(x)", False)])
+def test_a_warning_of_torchs_that_a_fix_takes_away_is_told(tmp_path: Path, code: str, warns: bool) -> None:
+    fixes = proposed(tmp_path / "s.fxs", f"import torch\n\ndef f(x):\n    n = {code}  # here\n    return x * n\n", "GB0124")
+    risks = [fix.risk for fix in fixes if fix.title in ("keep the value in a tensor", "let the graph hold the number")]
+    assert len(risks) == 2
+    assert all(("torch's warning" in risk) == warns for risk in risks)

@@ -41,18 +41,29 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
     taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
         uses = [NumberUses(site.code, call) for site, call, _ in taken]
+        unwarned = f" {_UNWARNED}" if any(_is_warned_of(call) for _, call, _ in taken) else ""
         # The first is the outermost: with it, those inside need no change.
         for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
             fix = _stay(site, [replaced(site.code, call, value)])
-            yield replace(fix, untried="; ".join(uses[0].untried_in_a_tensor()))
+            yield replace(fix, risk=f"{fix.risk}{unwarned}", untried="; ".join(uses[0].untried_in_a_tensor()))
         yield Fix(
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, read while it runs.",
-            "It holds for everything that is compiled. A branch on the number may still be a break.",
+            f"It holds for everything that is compiled. A branch on the number may still be a break.{unwarned}",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
             untried="; ".join(dict.fromkeys(words for one in uses for words in one.untried_in_a_graph())),
         )
+
+
+_UNWARNED = "torch's warning about a number that is made of a tensor with a gradient is not given any more."
+
+
+def _is_warned_of(call: cst.Call) -> bool:
+    """Return whether torch warns where the tensor has a gradient: ``float(t)``, and not
+    ``t.item()``.
+    """
+    return isinstance(call.func, cst.Name) and call.func.value in ("int", "float")
 
 
 def _stay(site: Site, splices: list[Splice]) -> Fix:

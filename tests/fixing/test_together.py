@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fx_explorer.command_line.fix.trying import SessionFixes, told, trial
 from fx_explorer.errors import UsageError
 from fx_explorer.fixing import Fix, Trial, accept, next_to_try, together
 from fx_explorer.fixing.fix import distinct
+from fx_explorer.model import CaptureRequest
 from fx_explorer.source_edit.file_edit import FileEdit
 from tests.figures import NOTHING
 from tests.fixes import after, before, with_text
@@ -138,3 +142,22 @@ def test_fixes_that_are_good_alone_and_not_together_are_refused(case: Callable[[
     assert whole is not None
     trial = found.tried(whole.fix)
     assert (trial.verdict, trial.reason.partition(":")[0]) == ("refused", "results differ")
+
+
+async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Fix] = []
+
+    async def try_fix(request: CaptureRequest, fix: Fix, *_: object) -> Trial:
+        tried.append(fix)
+        return Trial(fix, "good", "1 break → 0", NOTHING, None, None, 2.0)
+
+    monkeypatch.setattr("fx_explorer.fixing.try_fix", try_fix)
+    monkeypatch.setattr("fx_explorer.command_line.fix.trying.check_program", lambda arguments: None)
+    arguments = argparse.Namespace(python=sys.executable, timeout=60.0)
+    found = SessionFixes(CaptureRequest("m.py", ""), NOTHING)
+    one, same = edit("a = 1", "a = 10"), edit("a = 1", "a = 10")
+    other = replace(one, untried="a call with zeros")
+    told_of = [told(await trial(found, fix, arguments)) for fix in (one, same, other)]
+    assert tried == [one, other]
+    assert [text.rpartition("(")[2] for text in told_of] == ["tried in 2 s)", "the same edit as above)", "tried in 2 s)"]
+    assert [one.fix for one in found.trials] == [one, same, other]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.fix.recompiles import Recompiles
@@ -55,16 +55,25 @@ async def trial(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) ->
     if found.request is None or found.before is None or found.why_not_tried:
         raise UsageError(f"{arguments.target}: {found.why_not_tried}")
     check_program(arguments)
-    tried = await try_fix(found.request, fix, found.before, TrialWorker(arguments.python, arguments.timeout))
+    known = next((one for one in found.trials if _changes_the_same(one.fix, fix)), None)
+    worker = TrialWorker(arguments.python, arguments.timeout)
+    tried = replace(known, fix=fix, took_s=0.0) if known else await try_fix(found.request, fix, found.before, worker)
     found.trials.append(tried)
     return tried
 
 
+def _changes_the_same(one: Fix, other: Fix) -> bool:
+    """Return whether two fixes are one for a trial: a line with two breaks has the same fixes
+    twice.
+    """
+    return (one.effect, one.untried, one.unseen) == (other.effect, other.untried, other.unseen)
+
+
 def told(trial: Trial) -> str:
-    seconds = ""
+    seconds, how_long = "", f"tried in {trial.took_s:.0f} s" if trial.took_s else "the same edit as above"
     if trial.after:
         seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
-    return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
+    return f"{trial.verdict}: {printable(trial.reason)}{seconds} ({how_long})"
 
 
 async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:

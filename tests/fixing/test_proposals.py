@@ -70,6 +70,9 @@ def test_a_branch_becomes_where(tmp_path: Path, body: str, expected: str) -> Non
         "if c > 0:  # here\n    y = [a]\nelse:\n    y = [b]",
         "if torch.equal(a, b):  # here\n    y = a\nelse:\n    y = b",
         "y = a if isinstance(c, float) and c > 0 else b  # here",
+        "y = a if s.training and c > 0 else b  # here",
+        "y = a if s is not None and c > 0 else b  # here",
+        "if 'key' in s and c > 0:  # here\n    y = a",
     ],
 )
 def test_a_branch_that_does_more_than_choose_does_not_become_where(tmp_path: Path, body: str) -> None:

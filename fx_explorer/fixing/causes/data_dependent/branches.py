@@ -191,11 +191,19 @@ _WITH_NUMBERS = frozenset(["torch", "math", "numpy"])
 
 
 def is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
-    """Return whether the condition may be computed by operators of a graph. What ``torch.equal``
-    gives is Python's already.
+    """Return whether the condition may be computed by operators of a graph. What ``torch.equal``,
+    ``is None`` or ``self.training`` give is Python's already.
     """
     # torch.where takes no truth value of Python's.
-    return not any(isinstance(node, cst.Call) and code.name_of(node.func) in _PYTHONS for node in walk(test))
+    return not any(_is_pythons(code, node) for node in walk(test))
+
+
+def _is_pythons(code: Code, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Call):
+        return code.name_of(node.func) in _PYTHONS
+    if isinstance(node, cst.Comparison):
+        return any(isinstance(one.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn) for one in node.comparisons)
+    return isinstance(node, cst.Attribute) and node.attr.value == "training"
 
 
 _PYTHONS = frozenset(

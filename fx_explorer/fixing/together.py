@@ -7,6 +7,7 @@ the fixes of each are tried until one is good.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,11 +70,16 @@ def _good(fixes: Sequence[Fix], trials: Sequence[Trial]) -> list[Fix]:
 
 
 def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
-    """Merge the edits of a fix into the texts. Returns why that cannot be done; empty when it is
-    done.
+    """Merge all edits of a fix into the texts, or none. Returns why that cannot be done; empty when
+    it is done.
     """
-    reasons = (texts.setdefault(edit.path, MergedEdits(edit)).add(edit, fix.title) for edit in fix.edits)
-    return next(filter(None, reasons), "")
+    merged = {edit.path: copy.deepcopy(texts[edit.path]) for edit in fix.edits if edit.path in texts}
+    for edit in fix.edits:
+        reason = merged.setdefault(edit.path, MergedEdits(edit)).add(edit, fix.title)
+        if reason:
+            return reason
+    texts.update(merged)
+    return ""
 
 
 def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence[str]) -> Fix:

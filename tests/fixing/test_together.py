@@ -144,6 +144,16 @@ def test_fixes_that_are_good_alone_and_not_together_are_refused(case: Callable[[
     assert (trial.verdict, trial.reason.partition(":")[0]) == ("refused", "results differ")
 
 
+def test_a_fix_of_which_one_edit_clashes_leaves_nothing_behind() -> None:
+    first, second = edit("b = 2", "b = 20"), edit("c = 3", "c = 30")
+    elsewhere, clashing = edit("a = 1", "a = 10", path="/p/other.py"), edit("b = 2", "b = 99")
+    both = replace(clashing, title="both", edits=(*elsewhere.edits, *clashing.edits))
+    whole = together([[first], [both], [second]], good(first, both, second))
+    assert whole is not None
+    assert whole.taken == (first, second)
+    assert [one.path for one in whole.fix.edits] == ["/p/m.py"]
+
+
 async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Fix] = []
 

@@ -56,7 +56,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         )
 
 
-_UNWARNED = "torch's warning about a number that is made of a tensor with a gradient is not given any more."
+_UNWARNED = "Where the tensor has a gradient, torch's warning about the number is not given any more."
 
 
 def _is_warned_of(call: cst.Call) -> bool:

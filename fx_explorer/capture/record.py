@@ -19,7 +19,6 @@ from fx_explorer.capture.recorder import recording
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CONSOLE, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.descriptors import high_numbers
 
 
 @contextlib.contextmanager
@@ -73,8 +72,7 @@ def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
         raise FileExistsError(f"{path} is there already; record into a new file, or remove it first") from None
     except OSError as error:
         raise SessionWriteError(f"cannot create the session file {path}: {error.strerror}") from error
-    with high_numbers():
-        writer = SessionWriter(path)
+    writer = SessionWriter(path, beside_program=True)
     writer.set_meta("fx_explorer", __version__)
     writer.set_meta("request", asdict(request))
     writer.set_meta("started", datetime.now(timezone.utc).isoformat(timespec="seconds"))

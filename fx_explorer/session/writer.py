@@ -22,7 +22,7 @@ from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
-from fx_explorer.session.descriptors import Descriptor, never_freed, open_numbers, opened_since
+from fx_explorer.session.descriptors import Descriptor, high_numbers, never_freed, open_numbers, opened_since
 from fx_explorer.session.packing import AlikeTexts
 
 BUSY_TIMEOUT_MS = 10_000
@@ -46,23 +46,37 @@ _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 class SessionWriter:
     """Appends rows to the session at ``path``, creating it when it is missing or empty.
 
+    A writer ``beside_program`` is in the process that runs the user's program: its descriptors get
+    high numbers, and before each use they are held against the file, because the program may have
+    closed them.
+
     Raises SessionWriteError when the file cannot be written (read-only directory, full disk), when
     the program has closed the descriptors that it is written through, and in a process that was
     forked.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, beside_program: bool = False) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
         self._depth = 0
         self._alike = AlikeTexts()
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
-        """The descriptors that SQLite opened: the file, its write-ahead log, and the index of
-        that.
+        """Beside the program, the descriptors that SQLite opened: the file, its write-ahead log, and
+        the index of that. Elsewhere nobody closes them, and a reader of the same file, which another
+        thread opens at the same moment, could be taken for the writer's.
         """
         self._is_abandoned = False
-        before = open_numbers()
+        if not beside_program:
+            self._open()
+        else:
+            before = open_numbers()
+            with high_numbers():
+                self._open()
+            self._descriptors = opened_since(before, (Path(f"{self.path}{end}") for end in ("", "-wal", "-shm")))
+        _WRITERS.add(self)
+
+    def _open(self) -> None:
         with self._explained("create"):
             self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
             if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
@@ -75,13 +89,6 @@ class SessionWriter:
             with self.transaction():
                 if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                     self._create()
-        if self._path_is_a_file:
-            self._descriptors = opened_since(before, (Path(f"{self.path}{end}") for end in ("", "-wal", "-shm")))
-        _WRITERS.add(self)
-
-    @property
-    def _path_is_a_file(self) -> bool:
-        return str(self.path) != ":memory:"
 
     def _create(self) -> None:
         # executescript() would commit the transaction, and a killed writer could leave half a

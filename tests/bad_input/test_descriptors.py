@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,7 +152,7 @@ def progress_seen_elsewhere(session: Path) -> str:
 
 
 def test_a_writer_whose_descriptors_were_replaced_writes_nothing_more_even_when_it_is_closed_and_freed(tmp_path: Path) -> None:
-    writer = SessionWriter(tmp_path / "s.fxs")
+    writer = SessionWriter(tmp_path / "s.fxs", beside_program=True)
     writer.set_meta("progress", "before")
     assert len(writer._descriptors) == 3, "the file, its log and the index of that"
     (tmp_path / "mine").write_bytes(b"mine")
@@ -170,6 +171,27 @@ def test_a_writer_whose_descriptors_were_replaced_writes_nothing_more_even_when_
             os.close(number)  # still open: to close them was the program's business
     assert (tmp_path / "mine").read_bytes() == b"mine"
     assert progress_seen_elsewhere(tmp_path / "s.fxs") == "before"
+
+
+def test_a_reader_that_another_thread_opens_at_the_same_moment_is_not_taken_for_the_writers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the app readers come and go in threads. Once one was closed, the writer said that the program had closed it."""
+    SessionWriter(tmp_path / "s.fxs").close()
+    opened = []
+    connect = sqlite3.connect
+
+    def connect_meanwhile(*args: Any, **options: Any) -> sqlite3.Connection:
+        monkeypatch.undo()
+        opened.append(SessionReader(tmp_path / "s.fxs"))
+        return connect(*args, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", connect_meanwhile)
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        opened.pop().close()
+        writer.set_meta("progress", "after")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.meta("progress") == "after"
 
 
 def test_descriptors_lost_within_a_transaction_leave_it_undone(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Failure
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.descriptors import high_numbers
 from fx_explorer.worker.child_processes.children import describe_process, new_session
 
 
@@ -28,8 +27,7 @@ class GuardedWriter(SessionWriter):
         """
         self.failure: SessionWriteError | None = None
         self.children = children
-        with high_numbers():
-            super().__init__(path)
+        super().__init__(path, beside_program=True)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -60,8 +58,7 @@ class GuardedWriter(SessionWriter):
             raise SessionWriteError("what a forked child compiles is not recorded")
         self._abandon()
         self.failure = None
-        with high_numbers():
-            super().__init__(new_session(self.children))
+        super().__init__(new_session(self.children), beside_program=True)
         describe_process(self, "forked")
 
     def set_meta(self, key: str, value: object) -> None:

@@ -201,7 +201,7 @@ def _printed(verification: Verification) -> str:
 def _said(verification: Verification) -> str:
     """Say how what is printed or the texts of exceptions differ; empty when they do not."""
     messages = verification.other_messages
-    return _printed(verification) or (f"an exception is another: {messages[0]}" if messages else "")
+    return _printed(verification) or (f"an exception differs: {messages[0]}" if messages else "")
 
 
 _MOST_TOLD = 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -81,3 +82,19 @@ def test_the_view_says_in_words_what_was_compiled(session: SessionReader) -> Non
     assert "not compiled: no node of the backward graph carries it" in details["constant"]
     assert "1 × aten.sum" in details["plain"]
     assert "nodes of forward [0/0]" in table.notice
+
+
+def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    with annotate({"note": "product"}):
+        return (x @ w).sum()
+
+
+def test_a_library_call_that_both_directions_make_stands_in_both_columns(tmp_path: Path) -> None:
+    x, w = torch.ones(3, 4, requires_grad=True), torch.ones(4, 5, requires_grad=True)
+    with record(tmp_path / "s.fxs", lambda compile: compile(product)(x, w).backward(), backend="inductor") as reader:
+        (region,) = regions(reader)
+        assert "extern_kernels.mm" in region.forward_kernels
+        assert "extern_kernels.mm" in region.backward_kernels
+        assert len(region.kernels) == len(set(region.kernels))
+        (row,) = regions_table(reader).rows
+        assert ["extern_kernels.mm" in cell for cell in row.cells[3:5]] == [True, True]

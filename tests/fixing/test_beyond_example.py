@@ -94,6 +94,7 @@ def test_the_calls_in_another_way_have_several_values_and_come_last() -> None:
     assert made[-len(unlike) :] == unlike
     assert len(unlike) == 12
     assert {call.training for call in unlike} == {None, True}
+    assert not {id(call.arguments.args[0]) for call in unlike} & {id(call.arguments.args[0]) for call in made[: -len(unlike)]}
     assert all(call.arguments.args[0].requires_grad == (call.training is None) for call in unlike)
 
 
@@ -118,6 +119,14 @@ def example_inputs():
 """
 
 
+def test_inputs_that_need_gradients_already_are_leaves_of_their_own_in_the_other_mode() -> None:
+    *_, last = planned_calls(Arguments((WITH_GRADIENT,)), [("training mode", False, True)])
+    (given,) = last.arguments.args
+    assert given.is_leaf
+    assert given.requires_grad
+    assert given is not WITH_GRADIENT
+
+
 DRAWS = model("x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2", "self.part = nn.Dropout(0.5)")
 COUNTS = model("x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2", "self.part = nn.BatchNorm1d(4, affine=False)")
 LOOPS = model("while x.abs().max() > 4.0:\n    x = x * 0.5\nreturn torch.tanh(x)")
@@ -130,9 +139,10 @@ CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
         (DRAWS, "choose with torch.where", "refused", "random numbers, with the example inputs with a NaN, training mode"),
         (COUNTS, "choose with torch.where", "refused", ", training mode"),
         (LOOPS, "loop with torch.while_loop", "refused", "gradients of inputs"),
-        (CHANGES_IN_PLACE, "let torch do the print after the graph", "good", "equal in 20 calls"),
+        (CHANGES_IN_PLACE, "let torch do the print after the graph", "good", "equal in 20 calls; not tried: "),
+        (CHANGES_IN_PLACE, "let torch do the print after the graph", "good", ", gradients of inputs;"),
     ],
-    ids=["random numbers", "statistics", "gradients", "a call that the original does not support"],
+    ids=["random numbers", "statistics", "gradients", "what the original does not support", "and that it is named"],
 )
 def test_a_fix_has_to_hold_in_the_other_mode_and_with_gradients(
     tmp_path: Path, captured: Callable[..., Path], warm_workers: None, text: str, title: str, verdict: str, said: str

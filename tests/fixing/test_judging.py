@@ -80,7 +80,7 @@ def test_another_exception_is_not_called_printed() -> None:
     other = replace(EQUAL, other_messages=("ValueError said 'a' and says 'b'",))
     verdict, reason = judge(FINISHED, BEFORE, BETTER, other)
     assert verdict == "prints differ"
-    assert reason.endswith("results are equal, but an exception is another: ValueError said 'a' and says 'b'")
+    assert reason.endswith("results are equal, but an exception differs: ValueError said 'a' and says 'b'")
 
 
 def test_what_could_not_be_compared_is_never_called_good() -> None:

@@ -59,8 +59,10 @@ class Region:
     """``stage`` or ``stage/direction`` → how many nodes have the annotation there."""
     kernels: tuple[str, ...]
     """Kernels that compute at least one of its nodes."""
+    forward_kernels: tuple[str, ...] = ()
+    """Those of them that a forward calls, or code without a direction."""
     backward_kernels: tuple[str, ...] = ()
-    """Those of them that the backward calls."""
+    """Those of them that a backward calls. A library call may be in both."""
     lowerings: tuple[Lowering, ...] = ()
     """What regional compilation made of the region; empty when the whole graph went to Inductor, or
     nothing did.
@@ -89,8 +91,9 @@ def regions(reader: SessionReader) -> list[Region]:
             value,
             f"{key}: {value}" if values[value] > 1 else value,
             dict(nodes),
-            tuple(kernels.get((key, value), ())),
-            tuple(name for name, is_backward in kernels.get((key, value), {}).items() if is_backward),
+            tuple(dict.fromkeys(name for name, _ in kernels.get((key, value), ()))),
+            tuple(name for name, is_backward in kernels.get((key, value), ()) if not is_backward),
+            tuple(name for name, is_backward in kernels.get((key, value), ()) if is_backward),
             tuple(one for one in lowered if key == REGIONAL_KEY and _stands_for(one.row, value, named)),
             tuple(_eager_of(reader, lowered, key, value)),
             first[key, value],
@@ -210,13 +213,13 @@ def region_value(value: object) -> str:
     return annotation_text(value)
 
 
-def _kernels_by_region(reader: SessionReader) -> dict[_Pair, dict[str, bool]]:
-    """Return the kernels of each region: name → whether it is one of the backward."""
-    kernels = {kernel.id: kernel for kernel in reader.rows(model.Kernel)}
+def _kernels_by_region(reader: SessionReader) -> dict[_Pair, list[tuple[str, bool]]]:
+    """Return (name, whether it is of the backward) of the kernels of each region, each once."""
+    kernels = {kernel.id: (kernel.name, kernel.direction == "backward") for kernel in reader.rows(model.Kernel)}
     annotated = annotations_of_computed_nodes(reader)
-    found: dict[_Pair, dict[str, bool]] = {}
+    found: dict[_Pair, dict[tuple[str, bool], None]] = {}
     for kernel, nodes in kernel_nodes(reader).items():
         for node in nodes:
             for pair in named_annotations(annotated[node]) if node in annotated else ():
-                found.setdefault(pair, {})[kernels[kernel].name] = kernels[kernel].direction == "backward"
-    return found
+                found.setdefault(pair, {})[kernels[kernel]] = None
+    return {pair: list(of_region) for pair, of_region in found.items()}

@@ -57,7 +57,7 @@ async def trial(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) ->
     check_program(arguments)
     known = next((one for one in found.trials if _changes_the_same(one.fix, fix)), None)
     worker = TrialWorker(arguments.python, arguments.timeout)
-    tried = replace(known, fix=fix, took_s=0.0) if known else await try_fix(found.request, fix, found.before, worker)
+    tried = replace(known, fix=fix) if known else await try_fix(found.request, fix, found.before, worker)
     found.trials.append(tried)
     return tried
 
@@ -70,10 +70,10 @@ def _changes_the_same(one: Fix, other: Fix) -> bool:
 
 
 def told(trial: Trial) -> str:
-    seconds, how_long = "", f"tried in {trial.took_s:.0f} s" if trial.took_s else "the same edit as above"
+    seconds = ""
     if trial.after:
         seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
-    return f"{trial.verdict}: {printable(trial.reason)}{seconds} ({how_long})"
+    return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
 
 
 async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:

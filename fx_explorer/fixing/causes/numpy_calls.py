@@ -18,8 +18,7 @@ from fx_explorer.source_edit.edits import imports, replaced
 _EQUIVALENT: dict[str, str] = {
     "nanmean": "torch.nanmean({0})",
     "nansum": "torch.nansum({0})",
-    # torch.nanmedian takes the lower one of two in the middle, NumPy their mean.
-    "nanmedian": "torch.nanquantile({0}, 0.5)",
+    # No nanmedian: torch takes the lower one of two in the middle, NumPy their mean.
     # ``right`` means the opposite in the two libraries.
     "digitize": "torch.bucketize({0}, torch.as_tensor({1}), right=True)",
     # torch has neither of these two.

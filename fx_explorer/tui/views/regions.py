@@ -71,7 +71,7 @@ def _kernels(region: Region, *, backward: bool) -> list[str]:
     wanted = [one for one in region.lowerings if (one.row.direction == "backward") == backward]
     if region.lowerings:
         return list(dict.fromkeys(name for one in wanted for name in one.kernels))
-    return [name for name in region.kernels if (name in region.backward_kernels) == backward]
+    return list(region.backward_kernels if backward else region.forward_kernels)
 
 
 def _configs(region: Region) -> list[str]:

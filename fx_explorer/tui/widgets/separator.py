@@ -8,10 +8,8 @@ from fx_explorer.tui.widgets.cached import Cached
 
 
 class Separator(Cached):
-    """Draws the line in a row of its own.
-
-    A widget with a border is painted by Textual's cache of styles, at each change: an inspector
-    with one cost 0.5 ms per key.
+    """Draws the line in a row of its own, so that the row below it is painted without a border,
+    which costs as much as all other rows of a key together.
     """
 
     DEFAULT_CSS = """

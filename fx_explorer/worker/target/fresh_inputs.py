@@ -40,9 +40,9 @@ class PlannedCall:
     """The mode that modules are put into; None leaves each in its own."""
 
     @property
-    def is_compiled_anew(self) -> bool:
-        """Return whether a compiled program may be compiled anew for this call."""
-        return self.has_other_sizes or bool(self.unlike_example)
+    def compiled_anew_for(self) -> str:
+        """Return in words for what a compiled program may be compiled anew; empty for nothing."""
+        return self.unlike_example or ("other sizes" if self.has_other_sizes else "")
 
 
 Change = Callable[[torch.Tensor], torch.Tensor]

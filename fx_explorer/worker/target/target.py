@@ -40,6 +40,12 @@ class Target:
     def kind(self) -> Literal["module", "function"]:
         return "module" if isinstance(self.callable, torch.nn.Module) else "function"
 
+    @property
+    def network(self) -> torch.nn.Module | None:
+        """Return the module that is called, or whose method is; None for any other callable."""
+        owner = self.callable if self.kind == "module" else getattr(self.callable, "__self__", None)
+        return owner if isinstance(owner, torch.nn.Module) else None
+
     def parameters(self) -> list[torch.nn.Parameter]:
         return list(self.callable.parameters()) if isinstance(self.callable, torch.nn.Module) else []
 

@@ -9,7 +9,7 @@ from types import CodeType, FunctionType
 
 import torch
 
-from fx_explorer.worker.target.fresh_inputs import PlannedCall, calls
+from fx_explorer.worker.target.fresh_inputs import PlannedCall, calls, copied
 from fx_explorer.worker.target.inputs import Arguments, with_grad
 from fx_explorer.worker.target.target import Target
 
@@ -51,7 +51,8 @@ def planned_calls(arguments: Arguments, ways: Sequence[Way]) -> Iterator[Planned
     for words, needs_gradients, training in ways:
         for call in usual:
             if call.words in _VALUES:
-                given = call.arguments.changed(with_grad if needs_gradients else torch.Tensor.clone)
+                given = copied(call.arguments)  # a call may change its inputs, and gradients add up in them
+                given = given.changed(with_grad) if needs_gradients else given
                 yield PlannedCall(f"{call.words}, {words}", given, unlike_example=words, training=training)
 
 
@@ -71,8 +72,7 @@ def _mode(target: Target) -> bool | None:
     """Return the mode of the modules in which it makes a difference; None when there are none, or
     both modes occur.
     """
-    owner = target.callable if isinstance(target.callable, torch.nn.Module) else getattr(target.callable, "__self__", None)
-    modules = owner.modules() if isinstance(owner, torch.nn.Module) else ()
+    modules = target.network.modules() if target.network else ()
     modes = {module.training for module in modules if asks_for_its_mode(type(module))}
     return modes.pop() if len(modes) == 1 else None
 

@@ -106,7 +106,7 @@ def _calls(target: Target, train: bool, place: TargetPlace, request: CaptureRequ
     first, *others = planned_calls(target.arguments, before["ways"])
     seen: list[dict[str, Any] | None] = [observer.first(compiled, first.words, first.arguments).plain()]
     for call, one in zip(others, before["seen"][1:], strict=True):
-        if one is None or call.is_compiled_anew:  # building for each other size would take too long
+        if one is None or call.compiled_anew_for:  # building once more for each of these would take too long
             observer.leave_out()
             seen.append(None)
         else:

@@ -35,7 +35,9 @@ from fx_explorer.worker.verify.observed.observing import Observation, Observer
 from fx_explorer.worker.verify.programs import OtherPrograms
 
 COMPILES_LONG_S = 30.0
-"""Seconds. A program that took longer to compile is not compiled anew for other sizes."""
+"""Seconds. A program that took longer to compile is not compiled anew for other sizes,
+gradients or modes.
+"""
 
 
 class VerifyingJob(calling.CallingJob, Protocol):
@@ -74,14 +76,14 @@ def call_and_verify(
     stop_recording()
     with _as_captured(request):
         for call, one in zip(others, before["seen"][1:], strict=True):
-            if one is None or (takes_long and call.is_compiled_anew):
+            if one is None or (takes_long and call.compiled_anew_for):
                 observer.leave_out()
                 seen.append(None)
                 continue
             job.say(f"comparing: calling {target.name} with {call.words}")
             seen.append(observer.again(compiled, call))
     words = [call.unlike_example or call.words for call in (first, *others)]
-    kinds = [call.unlike_example or "other sizes" if call.is_compiled_anew else "" for call in (first, *others)]
+    kinds = [call.compiled_anew_for for call in (first, *others)]
     observed = [one.plain() if one else None for one in seen]
     comparison = compared(before, observed, observer.names_at_first, words, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.

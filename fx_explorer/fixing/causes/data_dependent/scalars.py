@@ -60,10 +60,10 @@ _UNWARNED = "Where the tensor has a gradient, torch's warning about the number i
 
 
 def _is_warned_of(call: cst.Call) -> bool:
-    """Return whether torch warns where the tensor has a gradient: ``float(t)``, and not
-    ``t.item()``.
+    """Return whether torch warns where the tensor has a gradient. It does for ``float(t)``, and not
+    for ``int(t)``, ``bool(t)`` or ``t.item()``.
     """
-    return isinstance(call.func, cst.Name) and call.func.value in ("int", "float")
+    return isinstance(call.func, cst.Name) and call.func.value == "float"
 
 
 def _stay(site: Site, splices: list[Splice]) -> Fix:

@@ -164,18 +164,21 @@ class Observer:
 
     @contextmanager
     def _in_mode(self, training: bool | None) -> Iterator[None]:
-        """Put all networks into a mode, as a user does, and each module back into its own."""
-        modules = [module for network in self._networks.values() for module in network.modules()]
-        own = [module.training for module in modules]
-        if training is not None:
-            for network in self._networks.values():
-                network.train(training)
+        """Put all networks into a mode, as a user does, and each module back into its own. None leaves
+        them as they are.
+        """
+        if training is None:
+            yield
+            return
+        networks = self._networks.values()
+        own = [(module, module.training) for network in networks for module in network.modules()]
         try:
+            for network in networks:
+                network.train(training)
             yield
         finally:
-            if training is not None:
-                for module, mode in zip(modules, own, strict=True):
-                    module.training = mode
+            for module, mode in own:
+                module.training = mode
 
     def _call(self, function: Callable[..., Any], arguments: Arguments, *, needs_gradients: bool = False) -> object:
         with self._watch(), nullcontext() if self._grad else torch.no_grad():
@@ -280,10 +283,8 @@ def _networks(target: Target, modules: list[ModuleType]) -> dict[str, torch.nn.M
     """Return the networks that may be called, by the prefix of their names: the target itself, or
     those among the globals that a function may use.
     """
-    called = target.callable
-    owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
-    if isinstance(owner, torch.nn.Module):
-        return {"": owner}
+    if target.network is not None:
+        return {"": target.network}
     found = ((name, value) for module in modules for name, value in list(vars(module).items()))
     return {f"{name}.": value for name, value in found if isinstance(value, torch.nn.Module)}
 

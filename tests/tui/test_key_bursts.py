@@ -7,12 +7,15 @@ What would run a program answers that it cannot.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from textual import events
+from textual._compositor import Compositor
+from textual.geometry import Region
 from textual.keys import _character_to_key
 
 from fx_explorer.errors import WorkerError
@@ -21,6 +24,7 @@ from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from tests.conftest import Captured
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
@@ -66,6 +70,28 @@ def _nothing_leaves_the_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(autouse=True)
+def frames(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each changed part of the screen, which is to be what Textual would have sent."""
+    sent: list[str] = []
+    ours = FrameCompositor.render_partial_update
+
+    def rendered(self: FrameCompositor, render: Callable[..., Any], changed: set[Region]) -> str:
+        self._dirty_regions = set(changed)
+        update = render(self)
+        return str(update.render_segments(Console())) if update else ""
+
+    def both(self: FrameCompositor) -> Any:
+        changed = set(self._dirty_regions)
+        update = ours(self)  # in which a widget may find that it was laid out anew
+        sent.append(rendered(self, ours, changed))
+        assert sent[-1] == rendered(self, Compositor.render_partial_update, changed)
+        return update
+
+    monkeypatch.setattr(FrameCompositor, "render_partial_update", both)
+    return sent
+
+
 def _press(app: ExplorerApp, key: str) -> None:
     character = " " if key == "space" else key if len(key) == 1 else None
     assert app._driver is not None
@@ -101,8 +127,9 @@ async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_session_written_by_hand(hand: Hand, open_app: OpenApp, seed: int) -> None:
+async def test_a_session_written_by_hand(hand: Hand, open_app: OpenApp, seed: int, frames: list[str]) -> None:
     assert len(await _play(open_app, hand.path, seed)) > 1
+    assert any(frames)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -215,9 +215,10 @@ def lines_in_output_code(reader: SessionReader, output_code: int, computing: _Ar
     calls.
     """
     lines: set[int] = set()
-    called: dict[int, set[int]] = {}
-    for kernel, artifact, first_line in embedded_kernels(reader, output_code, computing):
+    calls: set[int] = set()
+    embedded = embedded_kernels(reader, output_code, computing)
+    for _, artifact, first_line in embedded:
         lines |= {first_line + line - 1 for line, _ in computing[artifact] if line and first_line}
-        called[kernel] = {call for _, call in computing[artifact]}
-    lines |= {line for call, kernel, line in call_lines(reader, called) if call in called[kernel] or 0 in called[kernel]}
-    return lines
+        calls |= {call for _, call in computing[artifact]}
+    whole = [kernel for kernel, artifact, _ in embedded if any(not call for _, call in computing[artifact])]
+    return lines | set(call_lines(reader, [kernel for kernel, _, _ in embedded], calls, whole))

@@ -68,14 +68,19 @@ def embedded_kernels(reader: SessionReader, output_code: int, artifacts: Iterabl
     )
 
 
-def call_lines(reader: SessionReader, kernels: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Return the calls of these kernels that the wrapper makes: the id of each, its kernel, and its
-    line of the output code.
+def call_lines(reader: SessionReader, kernels: Iterable[int], calls: Iterable[int], whole: Iterable[int]) -> list[int]:
+    """Return the lines of the output code on which the wrapper makes these calls of these kernels,
+    or any call of the kernels that are asked for as a whole.
     """
-    return reader.query(
-        "SELECT kernel_call.id, kernel_call.kernel, kernel_call.line "
-        "FROM json_each(?) AS wanted JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
-        (json_list(kernels),),
+    return column(
+        reader,
+        "SELECT kernel_call.line FROM json_each(?) AS wanted CROSS JOIN kernel_call ON kernel_call.id = wanted.value "
+        "WHERE kernel_call.line AND +kernel_call.kernel IN (SELECT value FROM json_each(?)) "
+        "UNION SELECT kernel_call.line FROM json_each(?) AS wanted "
+        "CROSS JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
+        json_list(calls),
+        json_list(kernels),
+        json_list(whole),
     )
 
 

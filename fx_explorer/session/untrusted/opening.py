@@ -117,12 +117,15 @@ class CpuLimit:
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        self._until = 0.0
+        self._until: float | None = None
+        """In CPU time of this thread: to wait for a lock or a slow disk is not the file's doing."""
         db.set_progress_handler(self._is_over, STEPS_BETWEEN_LOOKS)
 
     def begin(self) -> None:
-        # CPU time of this thread: to wait for a lock or a slow disk is not the file's doing.
-        self._until = time.thread_time() + MOST_CPU_S
+        """Begin a question. The clock is read at the first look only: most questions end before."""
+        self._until = None
 
     def _is_over(self) -> int:
+        if self._until is None:
+            self._until = time.thread_time() + MOST_CPU_S
         return int(time.thread_time() > self._until)

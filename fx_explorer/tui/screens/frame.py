@@ -39,6 +39,7 @@ from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.pipeline import STEPS, StepState
 from fx_explorer.tui.status.waiting_fact import waiting_fact
+from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from fx_explorer.tui.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.table import Table
@@ -80,6 +81,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
+        self._compositor = FrameCompositor()
         self.keymap = keymap
         self._waiting: Waiting | None = None
         self.reader: SessionReader | None = None

@@ -291,12 +291,14 @@ class LineCanvas(TellsUnreadable, ScrollView):
         if before is not None and abs(top - before) <= height // 2:
             return  # most of the next screenful is drawn already
         self._drawn_ahead_at = top
-        first = top - height if before is not None and top < before else top + height
-        self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, range(first, first + height)))
+        step = height if before is None else top - before
+        reach = height if abs(step) <= height else 2 * height  # panes that follow may go further than a page at a key
+        lines = range(top - reach, top) if step < 0 else range(top + height, top + height + reach)
+        self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, lines))
 
     def _draw_ahead(self, top: int, lines: range) -> None:
-        """Draw the lines of the next page in advance, while nobody waits: drawing is half of what a
-        page key costs here.
+        """Draw the lines that come next in advance, while nobody waits: drawing is half of what a page
+        key costs here.
         """
         if self.scroll_offset.y != top:
             return  # the user has scrolled on meanwhile

@@ -53,7 +53,7 @@ class OneLine(Cached):
         segments += [Segment(text, (base + style).rich_style) for text, style in pieces]
         strip = Strip(segments).adjust_cell_length(width, space)
         for line_filter in self.get_line_filters():
-            strip = strip.apply_filter(line_filter, self.background_colors[1])
+            strip = strip.apply_filter(line_filter, base.background or self.background_colors[1])
         return [strip.crop(crop.x, crop.right)]
 
 

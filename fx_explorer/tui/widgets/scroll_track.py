@@ -51,7 +51,7 @@ def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list
     thousand.
     """
     found = []
-    for row in range(height):
+    for row in range(height if matches else 0):
         first = -(-row * max(line_count, height) // height)
         index = bisect_left(matches, first)
         if index < len(matches) and row_of(matches[index], height, line_count) == row:

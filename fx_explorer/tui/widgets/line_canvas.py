@@ -292,7 +292,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
             return  # most of the next screenful is drawn already
         self._drawn_ahead_at = top
         step = height if before is None else top - before
-        reach = height if abs(step) <= height else 2 * height  # panes that follow may go further than a page at a key
+        # A pane that follows may go further than a page at each key; a longer way was a jump.
+        reach = 2 * height if height < abs(step) <= 3 * height else height
         lines = range(top - reach, top) if step < 0 else range(top + height, top + height + reach)
         self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, lines))
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+import torch._dynamo  # sets TORCHINDUCTOR_CACHE_DIR when it is first imported, which must not be within a call that is observed
 
 from fx_explorer.worker.target import loading
 from fx_explorer.worker.target.fresh_inputs import calls

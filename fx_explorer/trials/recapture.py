@@ -92,8 +92,6 @@ async def recapture(
     """Capture the program once more, look at the session, and remove it.
 
     ``limit_s`` is for a worker without one of its own; ``environment`` is added to the worker's.
-    Raises SessionWriteError when there is no room for a session, and nothing for what the user's
-    program does. Whoever is cancelled while waiting ends the worker.
 
     Raises SessionWriteError when there is no room for a session, and nothing for what the user's
     program does. Whoever is cancelled while waiting ends the worker.

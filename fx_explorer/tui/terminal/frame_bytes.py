@@ -2,7 +2,7 @@
 
 Where four panes turn a page, some 200 pieces of rows change. Textual makes three objects for each,
 to say where the terminal's cursor goes, and paints every container below the panes as well, of
-which nothing is seen. Together that is a sixth of all that such a key costs.
+which nothing is seen. Together that was an eighth of all that such a key costs.
 """
 
 from __future__ import annotations

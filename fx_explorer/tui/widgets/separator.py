@@ -8,8 +8,8 @@ from fx_explorer.tui.widgets.cached import Cached
 
 
 class Separator(Cached):
-    """Draws the line in a row of its own, so that the row below it is painted without a border,
-    which costs as much as all other rows of a key together.
+    """Draws the line in a row of its own, so that the row below it has no border: Textual paints a
+    border anew at each change of the row.
     """
 
     DEFAULT_CSS = """

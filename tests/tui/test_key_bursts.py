@@ -28,6 +28,7 @@ from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from tests.conftest import Captured
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
+from tests.tui.terminal_cells import Cell, written_cells
 
 SIZES = ((80, 24), (120, 40), (200, 50))
 ODD_SIZES = ((40, 10), (12, 4))
@@ -72,12 +73,13 @@ def _nothing_leaves_the_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @pytest.fixture(autouse=True)
 def frames(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Each changed part of the screen, which is to be what Textual would have sent."""
+    """Each changed part of the screen. Of what Textual would have sent it is to be the cells that changed, and no others."""
     sent: list[str] = []
     ours = FrameCompositor.render_partial_update
 
     def rendered(self: FrameCompositor, render: Callable[..., Any], changed: set[Region]) -> str:
         self._dirty_regions = set(changed)
+        self._cuts = None  # Textual may have kept those of the layout before
         update = render(self)
         return str(update.render_segments(Console())) if update else ""
 
@@ -85,11 +87,17 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         changed = set(self._dirty_regions)
         update = ours(self)  # in which a widget may find that it was laid out anew
         sent.append(rendered(self, ours, changed))
-        assert sent[-1] == rendered(self, Compositor.render_partial_update, changed)
+        whole = written_cells(rendered(self, Compositor.render_partial_update, changed))
+        assert written_cells(sent[-1]) == {cell: shown for cell, shown in whole.items() if _is_in(changed, cell)}
         return update
 
     monkeypatch.setattr(FrameCompositor, "render_partial_update", both)
     return sent
+
+
+def _is_in(regions: set[Region], cell: Cell) -> bool:
+    row, column = cell
+    return any(region.contains(column, row) for region in regions)
 
 
 def _press(app: ExplorerApp, key: str) -> None:

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 Piece = tuple[str, str]
 """A text and its kind: a Kind of highlight.py or a tone of palette.py."""
 
-STRIPS_KEPT = 300
-"""How many strips are kept: a few pages of every pane are enough, and each strip holds some caches
-of its own.
+STRIPS_KEPT = 600
+"""How many strips are kept: a few pages of a pane, and of a short text all that is lit by turns. With
+300, a pane that went from kernel to kernel of a model of equal layers drew a quarter of its rows
+again at each page-down.
 """
 
 _TRACK_PARTS = {

@@ -251,8 +251,12 @@ class SessionReader:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read everything inside the block from one moment, however much is being written
-        meanwhile.
+        meanwhile. Short questions cost half as much inside, since each takes locks on the file
+        otherwise. Inside another snapshot, the moment is that one's.
         """
+        if self._db.in_transaction:
+            yield
+            return
         self._query("BEGIN")
         try:
             yield

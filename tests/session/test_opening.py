@@ -132,6 +132,16 @@ def test_a_snapshot_of_what_cannot_be_read_tells_the_reason(good: Path, tmp_path
         assert reader.count(model.Compilation) == 1
 
 
+def test_a_snapshot_inside_another_does_not_end_it(good: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(good, tmp_path / "s.fxs"))
+    with SessionReader(path) as reader:
+        with reader.snapshot():
+            with reader.snapshot():
+                assert reader.count(model.Compilation) == 1
+            assert reader._db.in_transaction
+        assert not reader._db.in_transaction
+
+
 def _ask_for_nothing(reader: SessionReader) -> None:
     with reader.snapshot():
         reader._db.rollback()

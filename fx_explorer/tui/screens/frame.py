@@ -295,10 +295,13 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     @on(Pane.Moved)
     def pane_moved(self, event: Pane.Moved) -> None:
-        with self.explained():
-            self.linked_selection.user_selected(event.place, event.pane)
-        self.linked.refresh_tabs()
-        self.show_inspector()
+        if self.reader is None:
+            return
+        with self.reader.snapshot():
+            with self.explained():
+                self.linked_selection.user_selected(event.place, event.pane)
+            self.linked.refresh_tabs()
+            self.show_inspector()
 
     def candidates_table(self, reader: SessionReader) -> Table:
         """Make the table of configurations of the kernel that was asked for."""

@@ -195,8 +195,7 @@ class Pane(TellsUnreadable, Vertical):
         texts = [text for text in map(body.line_text, shown) if text.strip()]
         indent = min((len(text) - len(text.lstrip()) for text in texts), default=0)
         left = max(0, indent - MARGIN_CELLS) if indent > body.body_width // 2 else 0
-        if body.scroll_offset.x != left:
-            body.scroll_to(x=left, animate=False, force=True)
+        body.scroll_columns_to(left)
 
     # what it tells the screen
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -135,10 +135,10 @@ class LineCanvas(TellsUnreadable, ScrollView):
         """Draw these lines again, because they are lit differently. Lines off screen cost
         nothing.
         """
-        top, height, header = self.scroll_offset.y, self.body_height, self._header_height
-        for line in lines:
-            if top <= line < top + height:
-                self.refresh(Region(0, line - top + header, self.outer_size.width, 1))
+        top, height, header, width = self.scroll_offset.y, self.body_height, self._header_height, self.outer_size.width
+        rows = [Region(0, line - top + header, width, 1) for line in lines if top <= line < top + height]
+        if rows:
+            self.refresh(*rows)
 
     # what an application uses
 
@@ -182,10 +182,19 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     def scroll_lines_to(self, top: int) -> None:
         """Make ``top`` the first visible line, as far as there are lines below it."""
-        self.scroll_to(y=max(0, top), animate=False, force=True)
+        self.scroll_to_cell(self.scroll_offset.x, top)
 
     def scroll_columns_to(self, left: int) -> None:
-        self.scroll_to(x=max(0, left), animate=False, force=True)
+        self.scroll_to_cell(left, self.scroll_offset.y)
+
+    def scroll_to_cell(self, left: int, top: int) -> None:
+        """Make this the first visible cell, as far as there are lines and columns."""
+        # Not by Textual's scroll_to: that looks after animations and scrollbars as well, of which
+        # there are none.
+        offset = Offset(max(0, min(left, self.max_scroll_x)), max(0, min(top, self.max_scroll_y)))
+        if offset != self.scroll_offset:
+            self.set_scroll(*offset)
+            self.refresh()
 
     def line_at(self, y: int) -> int | None:
         """Return the line shown at row ``y`` of this widget; None for a row without one."""
@@ -224,9 +233,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
         # depend on how much there is here.
         size = Size(self._margin + self.content_width + 1, self.line_count + self._header_height)
         self.set_reactive(Widget.virtual_size, size)
-        left, top = self.scroll_offset
-        if left > self.max_scroll_x or top > self.max_scroll_y:
-            self.scroll_to(x=left, y=top, animate=False, force=True)  # as far as there are lines
+        self.scroll_to_cell(*self.scroll_offset)  # as far as there are lines
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

@@ -161,7 +161,7 @@ class LineView(LineCanvas, can_focus=True):
         self._cursor = 0
         self._marks = frozenset()
         self._selected = range(0)
-        self.scroll_to(x=0, y=0, animate=False, force=True)
+        self.scroll_to_cell(0, 0)
 
     # text
 

@@ -1,7 +1,7 @@
 """Models of all sizes, built from small configurations with random weights: the subjects of benchmarks and tests.
 
 Also a target: ``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
-Names: mlp, resnet, llamaN (N layers), bert, t5, vit, and of the samples: transformer, convnet, regions.
+Names: mlp, resnet, llamaN (N layers), gpt2, bert, t5, vit, and of the samples: transformer, convnet, regions.
 """
 
 from __future__ import annotations
@@ -76,6 +76,13 @@ def llama(layers: int) -> nn.Module:
     return LlamaForCausalLM(config)
 
 
+def gpt2() -> nn.Module:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tokens = {"vocab_size": VOCABULARY, "bos_token_id": 0, "eos_token_id": 0}
+    return GPT2LMHeadModel(GPT2Config(n_layer=4, n_embd=128, n_head=4, n_positions=64, use_cache=False, **tokens))
+
+
 def bert() -> nn.Module:
     from transformers import BertConfig, BertForSequenceClassification
 
@@ -126,6 +133,7 @@ def sample(name: str) -> nn.Module:
 BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "mlp": MLP,
     "resnet": ResNet,
+    "gpt2": gpt2,
     "bert": bert,
     "t5": t5,
     "vit": vit,
@@ -145,7 +153,7 @@ def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
     """Example inputs for ``build(name)``: keyword arguments or a tuple; with labels where the model has a loss."""
     torch.manual_seed(1)
     tokens = torch.randint(0, VOCABULARY, (2, 16))
-    if name.startswith("llama") or name == "t5":
+    if name.startswith("llama") or name in ("t5", "gpt2"):
         return {"input_ids": tokens, "labels": tokens}
     if name == "transformer":
         return {"tokens": tokens, "labels": tokens}

@@ -10,10 +10,11 @@ from fx_explorer.analysis.documents import Place
 Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
-    "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes"
+    "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
+    "bench",
 ]  # fmt: skip
 
-Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "next"]
+Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "bench", "next"]
 """What a fact is about. Facts of one topic follow each other."""
 
 

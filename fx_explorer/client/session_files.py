@@ -98,7 +98,7 @@ def writable_session(session: Path) -> Path:
     with SessionReader(session) as reader:
         if reader.meta("schema_version") != SCHEMA_VERSION:
             raise SessionError(
-                f"{session} was written by an older fx-explorer, and has no place for compiled kernels: capture it again"
+                f"{session} was written by an older fx-explorer, and has no place for what is found now: capture it again"
             )
     # The directory counts too, since SQLite makes its log beside the session.
     if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):

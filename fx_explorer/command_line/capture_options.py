@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-from typing import Any
 
+from fx_explorer.argument_types import option, seconds
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Gpu
 
@@ -113,36 +112,6 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--as-python", action="store_true", help="the target is Python, although its name does not say so")
     where.add_argument("--python", default=sys.executable, help="interpreter to run in (default: this one)")
     where.add_argument("--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after so long")
-
-
-def option(text: str) -> tuple[str, Any]:
-    """Parse ``K=V`` with a Python literal as value, or JSON, in which values are shown; anything
-    else is a string.
-    """
-    import ast
-    import json
-
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not K=V, for example max_fusion_size=8")
-    for read in (ast.literal_eval, json.loads):
-        try:
-            literal = read(value)
-        except (ValueError, SyntaxError):
-            continue
-        # The request is JSON, which holds no bytes and no sets.
-        return name, literal if isinstance(literal, int | float | str | list | tuple | dict | None) else value
-    return name, {"true": True, "false": False, "none": None}.get(value.lower(), value)
-
-
-def seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return number
 
 
 def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureRequest:

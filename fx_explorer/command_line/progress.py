@@ -63,6 +63,14 @@ class CaptureNarration:
             self._doing = f"{bar(notice.stage)} [{notice.compilation}] {STAGE_WORDS.get(notice.stage, notice.stage)}"
         self._redraw()
 
+    def show_live(self, doing: str) -> bool:
+        """Show what is being done in the live line. Returns False where there is none, and shows
+        nothing then.
+        """
+        self._doing = doing
+        self._redraw()
+        return self._is_live
+
     def program_output(self, stream: str, chunk: bytes) -> None:
         self._clear()
         if self._pass_through:

@@ -111,7 +111,8 @@ def _exit_code(reader: SessionReader) -> int:
 
 
 def _tell(reader: SessionReader, judged: Sequence[Check], for_github: bool, junit: OutputFile | None) -> None:
-    for check in (relative_to(check, Path.cwd()) for check in judged):
+    # All before the first is told: of a damaged session nothing is told but that.
+    for check in [relative_to(check, Path.cwd()) for check in judged]:
         if check.is_met:
             print(f"met: {printable(check.measured)} ({check.option})", file=sys.stderr)
         else:

@@ -12,7 +12,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, option
+from fx_explorer.argument_types import option
+from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import answer_from
 from fx_explorer.command_line.trusting import add_trust_argument, check_program
 from fx_explorer.errors import UsageError

@@ -6,6 +6,7 @@ the id it was given. A field called after another row (``compilation``, ``graph`
 that row's id; 0 means "none".
 """
 
+from fx_explorer.model.bench_protocol import BenchNews, BenchTask, InputDim, InputSize
 from fx_explorer.model.gpu import Gpu, Vendor
 from fx_explorer.model.protocol import (
     TWICE_THE_BATCH,
@@ -17,6 +18,7 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
+from fx_explorer.model.rows.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
 from fx_explorer.model.rows.break_time import BreakTime, CallTime
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
@@ -104,13 +106,19 @@ __all__ = [
     "STANCE",
     "TWICE_THE_BATCH",
     "WHOLE_CAPTURE",
+    "AgreementKind",
     "Answer",
     "Argument",
     "Artifact",
     "ArtifactKind",
     "Beginning",
     "BenchAnswer",
+    "BenchCell",
+    "BenchClock",
+    "BenchNews",
     "BenchRequest",
+    "BenchRound",
+    "BenchTask",
     "BreakTime",
     "BuildAnswer",
     "BuildOrigin",
@@ -123,6 +131,7 @@ __all__ = [
     "CaptureRequest",
     "CardCeiling",
     "CeilingKind",
+    "CellState",
     "Changes",
     "ChildFinding",
     "ChildProcess",
@@ -145,6 +154,8 @@ __all__ = [
     "Guard",
     "GuardAnswer",
     "GuardCheck",
+    "InputDim",
+    "InputSize",
     "Intervention",
     "InterventionKind",
     "Kernel",

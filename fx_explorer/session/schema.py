@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -78,6 +78,8 @@ TABLES: dict[type, str] = {
     model.Verification: "verification",
     model.BytecodeRun: "bytecode_run",
     model.BytecodeStep: "bytecode_step",
+    model.BenchCell: "bench_cell",
+    model.BenchRound: "bench_round",
 }
 
 FIXED_SQL = """
@@ -112,6 +114,7 @@ CREATE INDEX guard_check_compilation ON guard_check(compilation);
 CREATE INDEX span_compilation ON span(compilation);
 CREATE INDEX metric_compilation ON metric(compilation);
 CREATE INDEX bytecode_step_run ON bytecode_step(run);
+CREATE INDEX bench_round_cell ON bench_round(cell);
 """
 
 _PRIMARY_KEYS: dict[type, str] = {

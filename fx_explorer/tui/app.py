@@ -261,6 +261,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if view and view.find_pattern:
             view.stop_find()
             view.find("")
+        elif self.controllers.stop_measuring():
+            return
         elif self.controllers.stop_compiling():
             self.notify("Cancelled what was being compiled.")
         elif self.captures.is_running:

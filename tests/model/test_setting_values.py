@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from fx_explorer.command_line.capture_options import option as option_of_the_command_line
+from fx_explorer.argument_types import option as option_of_the_command_line
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_types import choices_of, declared, fits, plain_type
 from fx_explorer.model.setting_values import parse_value, problem_of, text_of

@@ -17,6 +17,7 @@ from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.overview.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
@@ -46,6 +47,8 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
 
     ``waiting`` describes a compiler that waits for the user, which no session knows.
     """
+    if is_bench_alone(reader):
+        return list(bench_facts(reader))
     figures = totals(reader)
     facts = [
         *run_facts(reader, waiting),
@@ -61,6 +64,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *regional_facts(reader),
         *_memory(reader),
         *_time(reader),
+        *bench_facts(reader),
     ]
     return [*facts, *_first_look(reader, facts)]
 

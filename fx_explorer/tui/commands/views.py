@@ -26,6 +26,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "dynamic sizes",
         "Which sizes may differ from call to call, and who fixed the others.",
     ),
+    (
+        "bench",
+        "H",
+        "bench",
+        "Whether compiling pays: the program uncompiled, and by each backend, mode and batch size, measured in turns.",
+    ),
 )
 """(name, key, label, sentence) of the views that have no number."""
 
@@ -103,8 +109,16 @@ _DYNAMIC = (
     "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: what is compiled again, what to write.",
 )
 
+_PROGRAM_BENCH = (
+    "bench.run",
+    "Z",
+    "program_bench.run",
+    "does compiling pay?",
+    "Measure the program uncompiled, and compiled by each backend, mode and batch size you name, with the same results or not.",
+)
+
 VIEW_COMMANDS = (
     *_of_views(),
     *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER),
-    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _DYNAMIC),
+    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _DYNAMIC, _PROGRAM_BENCH),
 )

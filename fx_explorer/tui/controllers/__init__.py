@@ -18,6 +18,7 @@ from fx_explorer.tui.controllers.edits import Edits
 from fx_explorer.tui.controllers.fixes import Fixes
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
+from fx_explorer.tui.controllers.program_bench import ProgramBench
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.controllers.trials import Trials
@@ -55,6 +56,7 @@ class Controllers:
         self.kernel_builds = KernelBuilds(services)
         self.configurations = Configurations(services, self.kernel_builds)
         self.bench = KernelBench(services, self.kernel_builds)
+        self.program_bench = ProgramBench(services, self.kernel_builds)
         self.leaving = Leaving(services, self.kernel_builds, target)
 
     async def carry_out(self, action: str) -> None:
@@ -66,7 +68,12 @@ class Controllers:
         if isawaitable(done):
             await done
 
+    def stop_measuring(self) -> bool:
+        """Stop a bench. Returns whether there was one; it has told so itself."""
+        stopped = [one.stop() for one in (self.bench, self.program_bench)]
+        return any(stopped)
+
     def stop_compiling(self) -> bool:
-        """Stop whatever is done with kernels. Returns whether there was something to stop."""
-        stopped = [one.stop() for one in (self.kernel_builds, self.configurations, self.bench)]
+        """Stop what is compiled for kernels. Returns whether there was something to stop."""
+        stopped = [one.stop() for one in (self.kernel_builds, self.configurations)]
         return any(stopped)

@@ -288,15 +288,19 @@ class Explorer(ExplorerFrame):
     def action_previous_pane(self) -> None:
         self._focus_neighbour(-1)
 
+    def _focus_stop(self, step: int) -> None:
+        """Focus the next of outline, list and detail of a view that is no panes."""
+        stops = [one for one in (self.outline, self.body, self.detail) if one is not None and one.display]
+        if stops:
+            at = next((i for i, one in enumerate(stops) if one.has_focus), -step)
+            self.set_focus(stops[(at + step) % len(stops)], scroll_visible=False)
+
     def _focus_neighbour(self, step: int) -> None:
         """Focus the next of outline and panes, from left to right, and then round again."""
         stops: list[Pane | None] = [None] if self.outline.display else []
         panes = list(self.linked.panes) if self.view == "source" else []
         if not panes:
-            body = self.body
-            target = body if self.outline.has_focus or not self.outline.display else self.outline
-            if target:
-                self.set_focus(target, scroll_visible=False)
+            self._focus_stop(step)
             return
         stops += panes
         at = 0 if self.outline.has_focus else stops.index(self.linked.active)

@@ -236,6 +236,12 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             return widget.body
         return self.linked.active.body if self.linked.active else None
 
+    @property
+    def detail(self) -> LineView | None:
+        """Return the text below the list of the current view; None where there is none."""
+        widget = self._view_widgets.get(self.view)
+        return widget.detail if isinstance(widget, TablePane) and widget.detail.line_count else None
+
     # selection
 
     @property

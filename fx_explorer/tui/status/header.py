@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
+from fx_explorer.analysis.overview.bench_facts import is_bench_alone
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
 from fx_explorer.model import GATE_WORDS, Graph, Outcome
@@ -81,8 +82,17 @@ def ended_state(reader: SessionReader) -> CaptureState:
     outcome = reader.meta("outcome")
     if outcome is None:
         return CaptureState("▷", "being written", "running")
+    if is_bench_alone(reader):
+        return _BENCH.get(outcome["kind"], _BENCH["finished"])
     took = float(reader.meta("finished") or 0)
     return _ended(Outcome.from_json(outcome), f" in {seconds(took)}" if took else "")
+
+
+_BENCH = {
+    "finished": CaptureState("✓", "measured", "good"),
+    "cancelled": CaptureState("–", "stopped; what was measured is kept", "notice"),
+}
+"""How a bench ended, in a session that holds no capture."""
 
 
 def _ended(outcome: Outcome, took: str) -> CaptureState:

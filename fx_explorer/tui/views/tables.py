@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.bench import bench_table
 from fx_explorer.tui.views.breaks import breaks_table
 from fx_explorer.tui.views.console import console_table
 from fx_explorer.tui.views.graphs import graphs_table
@@ -26,6 +27,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "memory": memory_table,
     "regions": regions_table,
     "sizes": sizes_table,
+    "bench": bench_table,
     "console": console_table,
     "time": time_table,
 }

@@ -64,7 +64,7 @@ def timed_alone(run: Run, put_back: Run = lambda: None) -> KernelFigures:
         before = len(_profiled(prepare, 1))
         return _in_figures(spans(_profiled(together, runs), runs, before), "profiler")
     except ValueError:
-        return _in_figures(_by_events(run, prepare, runs), "events")
+        return _in_figures(by_events(run, prepare, runs), "events")
 
 
 def timed_empty() -> KernelFigures:
@@ -126,7 +126,7 @@ def _profiled(body: Run, times: int) -> list[Event]:
     return [(one.start, one.elapsed_us()) for one in ranges]
 
 
-def _by_events(run: Run, prepare: Run, runs: int) -> list[float]:
+def by_events(run: Run, prepare: Run, runs: int) -> list[float]:
     starts, ends = ([torch.cuda.Event(enable_timing=True) for _ in range(runs)] for _ in range(2))
     for start, end in zip(starts, ends, strict=True):
         prepare()

@@ -131,13 +131,13 @@ def is_compiled(function: object) -> bool:
     return hasattr(function, "_torchdynamo_orig_callable")
 
 
-def check_backend(name: str) -> None:
+def check_backend(name: str, option: str = "--backend") -> None:
     """Raise TargetError for a backend that torch does not know. torch itself would say so only
-    within the first call.
+    within the first call. ``option`` is the one that named it.
     """
     known = torch._dynamo.list_backends(exclude_tags=())
     if name not in known:
-        raise TargetError(f"there is no backend {name!r}; this torch has: {', '.join(known)}. Choose one with --backend.")
+        raise TargetError(f"there is no backend {name!r}; this torch has: {', '.join(known)}. Choose one with {option}.")
 
 
 def go_backward(target: Target, output: object, job: CallingJob) -> None:

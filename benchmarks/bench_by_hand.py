@@ -1,0 +1,129 @@
+"""``fx-explorer bench`` held against itself, and against the same measured by hand with ``torch.utils.benchmark``.
+
+Each target is measured by ``fx-explorer bench`` twice, and in between by a script of a few lines in a process of its own for each
+contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their intervals
+overlap) and the script lies within the spread of the bench.
+
+    python -m benchmarks.bench_by_hand [TARGET ...] [--budget 60]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+
+from benchmarks.common import ROOT
+
+BACKENDS = ("aot_eager", "inductor")
+
+TARGETS = {
+    "mlp": ("mlp", (4, 64)),
+    "convnet": ("convnet", (4, 16)),
+    "transformer": ("transformer", (2, 8)),
+    "gpt2": ("gpt2", (1, 4)),
+    "vit": ("vit", (1, 4)),
+}
+"""Name → model of benchmarks/models.py, and batches."""
+
+BY_HAND = """
+import sys, json, statistics, torch
+from torch.utils.benchmark import Timer
+from benchmarks.models import build, inputs
+
+name, backend, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+model, given = build(name), inputs(name)
+def sized(value):
+    return value[torch.arange(batch) % value.shape[0]] if isinstance(value, torch.Tensor) else value
+keywords = {key: sized(value) for key, value in given.items()} if isinstance(given, dict) else {}
+arguments = () if isinstance(given, dict) else tuple(sized(value) for value in given)
+called = model if backend == "uncompiled" else torch.compile(model, backend=backend)
+
+def step():
+    with torch.no_grad():
+        return called(*arguments, **keywords)
+
+for _ in range(5):
+    step()
+timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
+times = [timer.blocked_autorange(min_run_time=0.3).median for _ in range(8)]
+print(json.dumps([statistics.median(times), min(times), max(times)]))
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds per call: the median, and the ends of its interval."""
+
+    middle: float
+    low: float
+    high: float
+
+    def overlaps(self, other: Measured) -> bool:
+        return self.low <= other.high and other.low <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.middle * 1e6:9.1f} µs ({self.low * 1e6:.1f} to {self.high * 1e6:.1f})"
+
+
+Cells = dict[tuple[str, int], Measured]
+
+
+def benched(model: str, batches: tuple[int, ...], budget_s: float) -> tuple[Cells, Cells]:
+    """(seconds per call, speed-up) of every cell, as ``fx-explorer bench`` tells them."""
+    command = [sys.executable, "-m", "fx_explorer", "bench", "benchmarks/models.py", "--format", "json", "--no-train"]
+    command += ["--call", f"build({model!r})", "--inputs", f"inputs({model!r})", "--backends", ",".join(BACKENDS)]
+    command += ["--batch", ",".join(map(str, batches)), "--budget", str(budget_s * len(batches) * (1 + len(BACKENDS)))]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
+    times: Cells = {}
+    speed_ups: Cells = {}
+    for cell in json.loads(ended.stdout)["cells"]:
+        key = (cell["contender"], cell["sizes"]["batch"])
+        if cell["call_interval_s"]:
+            times[key] = Measured(**cell["call_interval_s"])
+        if cell["speed_up"]:
+            speed_ups[key] = Measured(**cell["speed_up"])
+    return times, speed_ups
+
+
+def by_hand(model: str, contender: str, batch: int) -> Measured:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", BY_HAND, model, contender, str(batch)]
+        printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    return Measured(*json.loads(printed.splitlines()[-1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", default=[], choices=[[], *TARGETS], metavar="TARGET")
+    parser.add_argument("--budget", type=float, default=15.0, help="seconds for each cell of a bench (default: 15)")
+    arguments = parser.parse_args()
+    agree = ratios_agree = near = count = compared = 0
+    for name in arguments.targets or TARGETS:
+        model, batches = TARGETS[name]
+        first, first_speed = benched(model, batches, arguments.budget)
+        hand = {key: by_hand(model, *key) for key in first}
+        second, second_speed = benched(model, batches, arguments.budget)
+        for key in first.keys() & second.keys():
+            is_alike, is_near = (
+                first[key].overlaps(second[key]),
+                hand[key].overlaps(first[key]) or hand[key].overlaps(second[key]),
+            )
+            agree, near, count = agree + is_alike, near + is_near, count + 1
+            print(f"{name:12} batch {key[1]:<4} {key[0]:12} {first[key]}  {second[key]}  by hand {hand[key]}", flush=True)
+        for key in first_speed.keys() & second_speed.keys():
+            ratios_agree, compared = ratios_agree + first_speed[key].overlaps(second_speed[key]), compared + 1
+    print(
+        f"two runs agree in {agree} of {count} times and {ratios_agree} of {compared} speed-ups; by hand within the spread: {near} of {count}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The figures of a bench, cell by cell, read from a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import Any
+
+from fx_explorer.analysis.bench.interval import Interval, median_interval, ratios
+from fx_explorer.model import BenchCell, BenchRound
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True)
+class CellFigures:
+    """What was measured of one cell."""
+
+    cell: BenchCell
+    call_s: float | None
+    """Seconds per call, median over the rounds; None when there was no round."""
+    iqr_s: float
+    """Range of the middle half of the rounds."""
+    rounds: int
+    interval: Interval | None
+    """The median with its interval; None for too few rounds."""
+    speed_up: Interval | None
+    """How many times as fast as uncompiled; None for the uncompiled one, and for too few rounds."""
+    pays_after: int | None
+    """The number of calls after which compiling has paid for itself; None where it never does, or
+    that is not known.
+    """
+
+    @property
+    def is_faster(self) -> bool:
+        """Return whether the whole interval lies above 1."""
+        return self.speed_up is not None and self.speed_up.low > 1
+
+    @property
+    def is_slower(self) -> bool:
+        return self.speed_up is not None and self.speed_up.high < 1
+
+
+@dataclass(frozen=True)
+class BenchFigures:
+    """A bench: its cells in the order in which they were measured."""
+
+    cells: Sequence[CellFigures]
+    machine: dict[str, Any] = field(default_factory=dict)
+    threads: int = 0
+    budget_s: float | None = None
+    target: str = ""
+
+    @property
+    def sizes(self) -> list[str]:
+        """Return the sizes in words, each once."""
+        return list(dict.fromkeys(one.cell.size for one in self.cells))
+
+    @property
+    def contenders(self) -> list[str]:
+        return list(dict.fromkeys(one.cell.contender for one in self.cells))
+
+    def of_contender(self, name: str) -> list[CellFigures]:
+        return [one for one in self.cells if one.cell.contender == name]
+
+    def of_size(self, size: str) -> list[CellFigures]:
+        return [one for one in self.cells if one.cell.size == size]
+
+
+def bench_figures(reader: SessionReader) -> BenchFigures | None:
+    """Return the figures of the session's bench; None when it has none."""
+    with reader.snapshot():
+        cells, rounds = reader.rows(BenchCell), reader.rows(BenchRound)
+        told, target = reader.meta("bench") or {}, reader.meta("target") or {}
+    if not cells:
+        return None
+    last = max(cell.bench for cell in cells)
+    cells = [cell for cell in cells if cell.bench == last]
+    by_cell: dict[int, dict[int, float]] = {}
+    for row in rounds:
+        by_cell.setdefault(row.cell, {})[row.number] = row.call_s
+    uncompiled = {cell.size: (cell, by_cell.get(cell.id, {})) for cell in cells if not cell.is_compiled}
+    figures = [_figures(cell, by_cell.get(cell.id, {}), *uncompiled.get(cell.size, (cell, {}))) for cell in cells]
+    return BenchFigures(figures, told.get("machine", {}), told.get("threads", 0), told.get("budget_s"), target.get("name", ""))
+
+
+def _figures(cell: BenchCell, calls_s: dict[int, float], reference: BenchCell, uncompiled_s: dict[int, float]) -> CellFigures:
+    times = list(calls_s.values())
+    both = sorted(calls_s.keys() & uncompiled_s.keys()) if cell.is_compiled else []
+    speed_up = median_interval(ratios([uncompiled_s[i] for i in both], [calls_s[i] for i in both]))
+    return CellFigures(
+        cell=cell,
+        call_s=median(times) if times else None,
+        iqr_s=_iqr(times),
+        rounds=len(times),
+        interval=median_interval(times),
+        speed_up=speed_up,
+        pays_after=_pays_after(cell, times, reference, list(uncompiled_s.values())) if speed_up and speed_up.low > 1 else None,
+    )
+
+
+def _pays_after(cell: BenchCell, times: list[float], reference: BenchCell, uncompiled: list[float]) -> int | None:
+    """Return after how many calls all calls together, those of the warm-up among them, took less than
+    uncompiled.
+    """
+    gain_s = median(uncompiled) - median(times)
+    if gain_s <= 0:
+        return None
+    spent_s = cell.warm_up_s - cell.warm_up_calls * median(times)
+    lost_s = spent_s - (reference.warm_up_s - reference.warm_up_calls * median(uncompiled))
+    return max(1, int(lost_s / gain_s) + 1)
+
+
+def _iqr(times: list[float]) -> float:
+    if len(times) < 2:
+        return 0.0
+    quarters = quantiles(times, n=4, method="inclusive")
+    return quarters[2] - quarters[0]

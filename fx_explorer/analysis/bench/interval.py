@@ -1,0 +1,57 @@
+"""The median of some values and the interval that holds the true one with 95 %, whatever their
+distribution: order statistics (Conover, Practical Nonparametric Statistics, 3.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A median, and the ends of its interval, in the unit of the values."""
+
+    middle: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        """Return how far the interval reaches to the wider side, as a part of the median."""
+        return max(self.high - self.middle, self.middle - self.low) / self.middle if self.middle else 0.0
+
+
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """Return the median of the values with its interval; None for too few to have one (5 or less)."""
+    rank = _rank(len(values))
+    if rank is None:
+        return None
+    ordered = sorted(values)
+    return Interval(median(ordered), ordered[rank], ordered[-1 - rank])
+
+
+def ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
+    """Return ``of`` ÷ ``to``, round by round: rounds of the same number were made at the same time."""
+    return [one / other for one, other in zip(of, to, strict=False) if other]
+
+
+@cache
+def _rank(count: int) -> int | None:
+    """Return how many of the least and of the greatest of ``count`` values lie outside the interval.
+
+    The median lies below the least k+1 values with the chance that at most k of ``count`` coins show
+    heads.
+    """
+    outside, rank = 0.0, None
+    for k in range(count // 2):
+        outside += 2 * math.comb(count, k) / 2**count
+        if outside > 1 - CONFIDENCE:
+            break
+        rank = k
+    return rank

@@ -1,0 +1,58 @@
+"""A bench as a table: what stands in each column, for the screen and for reports alike."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.bench.cells import CellFigures
+from fx_explorer.analysis.measured_times import with_spread
+from fx_explorer.analysis.words import seconds, size
+
+CellRow = tuple[str, ...]
+
+HEADER = ("size", "contender", "a call", "speed-up", "first call", "pays after", "memory", "graphs", "results")
+
+RESULTS = {
+    "equal": "equal",
+    "close": "within tolerance",
+    "as_exact": "as exact",
+    "wrong": "wrong",
+    "not_compared": "not compared",
+    "": "",
+}
+
+STATES = {"failed": "failed", "out_of_memory": "out of memory", "timed_out": "timed out", "not_measured": "not measured"}
+
+
+def row_of(one: CellFigures) -> CellRow:
+    """Return the cells of the table for one cell of the bench, in the order of HEADER."""
+    cell = one.cell
+    if cell.state != "measured":
+        return (cell.size, cell.contender, STATES[cell.state], *[""] * (len(HEADER) - 3))
+    return (
+        cell.size,
+        cell.contender,
+        "" if one.call_s is None else with_spread(one.call_s, one.iqr_s),
+        _speed_up(one),
+        seconds(cell.first_call_s),
+        "" if one.pays_after is None else f"{one.pays_after:,}",
+        "" if cell.peak_bytes < 0 else size(cell.peak_bytes),
+        _graphs(one),
+        RESULTS[cell.agreement] if cell.is_compiled else "",
+    )
+
+
+def _speed_up(one: CellFigures) -> str:
+    found = one.speed_up
+    if found is None:
+        return ("" if one.cell.is_compiled else "1") if one.rounds else ""
+    shown = f"{found.middle:.2f} ({found.low:.2f} to {found.high:.2f})"
+    return shown if one.is_faster or one.is_slower else f"{shown}, no difference"
+
+
+def _graphs(one: CellFigures) -> str:
+    cell = one.cell
+    if not cell.is_compiled:
+        return ""
+    parts = [f"{cell.graphs:,}"]
+    parts += [f"{cell.graph_breaks:,} breaks"] if cell.graph_breaks else []
+    parts += [f"{cell.recompiles:,} recompiles"] if cell.recompiles else []
+    return ", ".join(parts)

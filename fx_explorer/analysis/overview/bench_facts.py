@@ -1,0 +1,26 @@
+"""What a bench found, as facts for the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.bench.cells import bench_figures
+from fx_explorer.analysis.bench.verdict import problems, verdict
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.session import SessionReader
+
+
+def is_bench_alone(reader: SessionReader) -> bool:
+    """Return whether the session holds a bench and no capture (``fx-explorer bench -o``)."""
+    return reader.count(model.BenchCell) > 0 and (reader.meta("target") or {}).get("kind") == "bench"
+
+
+def bench_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield the sentences of the verdict; nothing where nothing was measured."""
+    figures = bench_figures(reader)
+    if figures is None:
+        return
+    wrong = problems(figures)
+    for sentence in verdict(figures):
+        yield Fact("bench", "problem" if sentence in wrong else "notice", sentence, view="bench")

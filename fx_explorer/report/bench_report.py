@@ -1,0 +1,143 @@
+"""A bench as text, markdown, CSV and JSON: the verdict first, then a row for each cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
+from fx_explorer.analysis.bench.interval import Interval
+from fx_explorer.analysis.bench.table import HEADER, row_of
+from fx_explorer.analysis.bench.verdict import difference, verdict
+from fx_explorer.highlight import printable
+
+SCHEMA = "fx-explorer/bench/1"
+
+
+def bench_text(figures: BenchFigures) -> str:
+    """Return the verdict and the table as plain text."""
+    rows = [HEADER, *map(row_of, figures.cells)]
+    shown = [i for i in range(len(HEADER)) if any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in shown}
+    table = ("  ".join(f"{row[i]:<{widths[i]}}" for i in shown).rstrip() for row in rows)
+    lines = [*verdict(figures), "", *table, "", *_notes(figures)]
+    return "\n".join(map(printable, lines)).rstrip() + "\n"
+
+
+def bench_markdown(figures: BenchFigures) -> str:
+    """Return the verdict as a list and the cells as a table, to be put into an issue or a README."""
+    rows = [HEADER, ["---"] * len(HEADER), *map(row_of, figures.cells)]
+    table = (f"| {' | '.join(_in_markdown(text) for text in row)} |" for row in rows)
+    told = (f"- {_in_markdown(sentence)}" for sentence in [*verdict(figures), *_notes(figures)])
+    return "\n".join([*told, "", *table]) + "\n"
+
+
+def bench_csv(figures: BenchFigures) -> str:
+    """Return a line for each cell, with times in seconds and sizes in bytes."""
+    out = io.StringIO()
+    rows = [_plain(one) for one in figures.cells]
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def bench_json(figures: BenchFigures) -> str:
+    """Return everything as JSON."""
+    report = {
+        "schema": SCHEMA,
+        "target": figures.target,
+        "verdict": verdict(figures),
+        "machine": figures.machine,
+        "threads": figures.threads,
+        "budget_s": figures.budget_s,
+        "cells": [_nested(one) for one in figures.cells],
+    }
+    return json.dumps(report, indent=2) + "\n"
+
+
+FORMATS: dict[str, Callable[[BenchFigures], str]] = {
+    "text": bench_text,
+    "json": bench_json,
+    "csv": bench_csv,
+    "markdown": bench_markdown,
+}
+
+
+def _notes(figures: BenchFigures) -> list[str]:
+    """Say what the figures are: of what, on what, and what is said of the sizes."""
+    told = list(dict.fromkeys(note for one in figures.cells for note in one.cell.notes))
+    cell = next((one.cell for one in figures.cells if one.cell.state == "measured"), None)
+    if cell:
+        on = cell.device if cell.device != "cpu" else str(figures.machine.get("processor", "the CPU"))
+        clock = (
+            "CUDA events around each call, with a cleared L2 cache"
+            if cell.clock == "events"
+            else "the clock around blocks of calls"
+        )
+        told.append(
+            f"Measured on {on}, by {clock}. Inputs: {cell.inputs}."
+            if len(figures.sizes) == 1
+            else f"Measured on {on}, by {clock}."
+        )
+    return told
+
+
+def _in_markdown(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _interval(found: Interval | None) -> dict[str, float] | None:
+    return asdict(found) if found else None
+
+
+def _nested(one: CellFigures) -> dict[str, object]:
+    return {
+        "contender": one.cell.contender,
+        "size": one.cell.size,
+        "sizes": one.cell.sizes,
+        "state": one.cell.state,
+        "message": one.cell.message,
+        "call_s": one.call_s,
+        "call_interval_s": _interval(one.interval),
+        "iqr_s": one.iqr_s,
+        "rounds": one.rounds,
+        "speed_up": _interval(one.speed_up),
+        "pays_after_calls": one.pays_after,
+        "difference": difference(one),
+        **{name: value for name, value in asdict(one.cell).items() if name in _OF_CELL},
+    }
+
+
+_OF_CELL = (
+    *("is_compiled", "inputs", "trains", "first_call_s", "warm_up_s", "warm_up_calls", "is_unstable", "graphs"),
+    *("graph_breaks", "recompiles", "peak_bytes", "agreement", "largest_difference", "where", "error", "reference_error"),
+    *("device", "clock", "notes"),
+)
+
+
+def _plain(one: CellFigures) -> dict[str, object]:
+    cell, speed_up = one.cell, one.speed_up
+    return {
+        "contender": cell.contender,
+        **cell.sizes,
+        "state": cell.state,
+        "call_s": "" if one.call_s is None else one.call_s,
+        "iqr_s": one.iqr_s,
+        "rounds": one.rounds,
+        "speed_up": speed_up.middle if speed_up else "",
+        "speed_up_low": speed_up.low if speed_up else "",
+        "speed_up_high": speed_up.high if speed_up else "",
+        "first_call_s": cell.first_call_s,
+        "pays_after_calls": "" if one.pays_after is None else one.pays_after,
+        "peak_bytes": cell.peak_bytes if cell.peak_bytes >= 0 else "",
+        "graphs": cell.graphs,
+        "graph_breaks": cell.graph_breaks,
+        "recompiles": cell.recompiles,
+        "results": cell.agreement,
+        "largest_difference": cell.largest_difference,
+        "message": cell.message,
+    }

@@ -1,0 +1,103 @@
+"""Whether compiling pays, measured from the keyboard as ``fx-explorer bench`` does. Rows come into the
+session as they are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.session import SessionWriter
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.dialogs.ask import Ask
+
+if TYPE_CHECKING:
+    from fx_explorer.bench.driving import BenchProgress
+    from fx_explorer.bench.plan import BenchPlan
+
+READ_S = 20
+
+GROUP = "program bench"
+"""Group of workers: one bench runs at a time."""
+
+SUGGESTED = "--backends eager,aot_eager,inductor --batch 1,8,32 --budget 180"
+
+NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
+A_SCRIPT = "A script cannot be called again and again: point at a model or function of it, FILE.py:OBJECT."
+RUNS_ALREADY = "A bench runs already; esc stops it and keeps what it measured."
+
+RunBench = Callable[["BenchPlan", SessionWriter, str, Callable[["BenchProgress"], object]], Awaitable[None]]
+"""The plan, who writes to the session, the interpreter, who hears what is being done."""
+
+
+async def really_run(plan: BenchPlan, writer: SessionWriter, python: str, tell: Callable[[BenchProgress], object]) -> None:
+    from fx_explorer.bench.driving import Bench  # not needed for the first paint
+
+    await Bench(plan, writer, python, tell).run()
+
+
+class ProgramBench:
+    """Asks what to compare, and has it measured into the session that is shown."""
+
+    run_bench: RunBench = staticmethod(really_run)
+
+    def __init__(self, services: Services, builds: KernelBuilds) -> None:
+        self._services = services
+        self._builds = builds
+        self._is_running = False
+        self.app = services.app
+
+    @conversation("bench", "measure whether compiling pays")
+    async def run(self) -> None:
+        """Ask which backends and sizes, and begin."""
+        from fx_explorer.bench.arguments import typed_plan  # not needed for the first paint
+
+        reader = self._services.explorer.reader
+        request = reader.request() if reader else None
+        problem = RUNS_ALREADY if self._is_running else NO_TARGET if request is None else ""
+        if reader is None or request is None or problem:
+            self._services.notify(problem or NO_TARGET, title="not measured", severity="warning", timeout=READ_S)
+            return
+        if request.as_script or reader.is_of_a_script():
+            self._services.notify(A_SCRIPT, title="not measured", severity="warning", timeout=READ_S)
+            return
+        typed = await ask(self.app, Ask("What is to be compared? Options as of fx-explorer bench", SUGGESTED, verb="measures"))
+        if not typed:
+            return
+        try:
+            plan = typed_plan(typed, replace(request, gpu=None, no_weights=False, pause="", stay=False))
+        except UsageError as error:
+            self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+            return
+        await self._services.explorer.action_show_view("bench")
+        self._services.begin(partial(self._measure, plan), "bench", GROUP, "measure whether compiling pays", exclusive=True)
+
+    async def _measure(self, plan: BenchPlan) -> None:
+        from fx_explorer.client.trust import RUNS  # not needed for the first paint
+
+        self._is_running = True
+        try:
+            reader = await self._builds.writable(RUNS)
+            with SessionWriter(reader.path) as writer:
+                await self.run_bench(plan, writer, self._services.trial_worker.python, self._tell)
+        except FxExplorerError as error:
+            self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+        finally:
+            self._is_running = False
+            self._services.explorer.show_progress("")
+
+    def _tell(self, progress: BenchProgress) -> None:
+        self._services.explorer.show_progress(f"{progress.in_words} … esc stops it.")
+
+    def stop(self) -> bool:
+        """Stop on Escape. Returns whether there was something to stop."""
+        if not self._is_running:
+            return False
+        self.app.workers.cancel_group(self.app, GROUP)
+        self._services.notify("Stopped: what was measured is kept.")
+        return True

@@ -1,0 +1,77 @@
+"""View H: whether compiling pays, cell by cell, while a bench measures and afterwards."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures, bench_figures
+from fx_explorer.analysis.bench.table import RESULTS, CellRow, row_of
+from fx_explorer.analysis.bench.verdict import difference, times, verdict
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.errors import UsageError
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+
+COLUMNS = (
+    TableColumn("size", "annotation", min_width=9),
+    TableColumn("contender", "strong", min_width=10),
+    TableColumn("a call", is_number=True, min_width=18, priority=1),
+    TableColumn("speed-up", "good", is_number=True, min_width=19),
+    TableColumn("first call", is_number=True, min_width=10, priority=3),
+    TableColumn("pays after", is_number=True, min_width=10, priority=4),
+    TableColumn("memory", is_number=True, priority=5),
+    TableColumn("graphs", "muted", priority=6),
+    TableColumn("results", "muted", min_width=16, priority=2),
+)
+
+NONE_YET = "Nothing was measured yet. Press Z to measure whether compiling pays: the program uncompiled, and by each backend."
+
+PLOT_WIDTH, PLOT_HEIGHT = 72, 14
+
+
+def bench_table(reader: SessionReader) -> Table:
+    figures = bench_figures(reader)
+    return Table(
+        shows="Whether compiling pays: each contender beside the uncompiled program.",
+        notice=verdict(figures)[0] if figures else "",
+        origin="calls in processes of their own, which take turns; the range in brackets holds the speed-up with 95 %",
+        columns=COLUMNS,
+        rows=[_row(figures, one) for one in figures.cells] if figures else (),
+        empty=NONE_YET,
+    )
+
+
+def _row(figures: BenchFigures, one: CellFigures) -> TableRow:
+    row: CellRow = row_of(one)
+    return TableRow(row, None, lambda: Detail(_detail(figures, one)), "problem" if one.cell.agreement == "wrong" else "")
+
+
+def _detail(figures: BenchFigures, one: CellFigures) -> str:
+    """Say all about one cell, draw the picture, and give the whole verdict."""
+    picture = ["", *_picture(figures).splitlines()] if len(figures.sizes) > 1 else []
+    return "\n".join([*_about(one), *picture, "", *verdict(figures)])
+
+
+def _about(one: CellFigures) -> list[str]:
+    cell = one.cell
+    if cell.state != "measured":
+        return [f"{cell.contender}: {cell.message or 'not measured yet'}."]
+    told = [
+        f"{cell.contender} with {cell.inputs}: called {counted(cell.warm_up_calls, 'time')} in {seconds(cell.warm_up_s)} first."
+    ]
+    if one.interval:
+        ends = f"{run_time(one.interval.low)} to {run_time(one.interval.high)}"
+        told.append(f"A call takes {run_time(one.interval.middle)} ({ends} with 95 %), in {counted(one.rounds, 'round')}.")
+    if one.speed_up:
+        told.append(f"It is {times(one.speed_up)} as fast as uncompiled.")
+    if cell.is_compiled and cell.agreement:
+        told.append(": ".join(filter(None, (f"Results: {RESULTS[cell.agreement]}", difference(one)))) + ".")
+    return told
+
+
+def _picture(figures: BenchFigures) -> str:
+    from fx_explorer.report.bench_picture import bench_plot
+
+    try:
+        return bench_plot(figures, PLOT_WIDTH, PLOT_HEIGHT, colours=False)
+    except UsageError as error:
+        return str(error)

@@ -1,0 +1,121 @@
+"""One call of the program as a bench makes it: its state and random numbers before, its results after."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from fx_explorer.errors import TargetError
+from fx_explorer.worker.target.fresh_inputs import copied
+from fx_explorer.worker.target.inputs import tensors
+from fx_explorer.worker.target.loss import find_loss
+from fx_explorer.worker.target.target import Target
+
+SEED, OTHER_SEED = 0, 1
+
+Results = dict[str, torch.Tensor]
+"""Name, ``output 0`` or ``gradient of fc.weight`` → a copy on the CPU."""
+
+
+def seed(number: int = SEED) -> None:
+    """Give every random number generator that a program may use the same state in each process."""
+    random.seed(number)
+    torch.manual_seed(number)
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        numpy.random.seed(number)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls the program with its inputs, and goes backward where it trains."""
+
+    target: Target
+    function: Callable[..., Any]
+    """What is called: the target's callable, compiled or not."""
+    trains: bool
+    has_grad: bool = True
+    """Whether gradients are enabled in the call."""
+
+    def call(self) -> object:
+        """Make one call, a training step where it trains. Gradients are those of this call alone."""
+        for leaf in self.leaves.values():
+            leaf.grad = None
+        arguments = self.target.arguments
+        with contextlib.nullcontext() if self.has_grad else torch.no_grad():
+            output = self.function(*arguments.args, **arguments.keywords)
+        if self.trains:
+            loss = find_loss(output)
+            if loss is None:
+                raise TargetError("nothing that it returned has a gradient, so there is no backward. Use --no-train.")
+            loss.backward()
+        return output
+
+    @property
+    def leaves(self) -> dict[str, torch.Tensor]:
+        """Return what gets gradients, by name: parameters and inputs."""
+        return {name: tensor for name, tensor in self._named() if tensor.requires_grad and tensor.is_leaf}
+
+    def _named(self) -> Iterator[tuple[str, torch.Tensor]]:
+        if self.target.network:
+            yield from self.target.network.named_parameters()
+        yield from ((f"input {i}", tensor) for i, tensor in enumerate(self.target.arguments.tensors()))
+
+    def results(self, output: object) -> Results:
+        """Return what the call gave: the tensors that it returned, then gradients."""
+        found = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
+        if self.trains:
+            found |= {f"gradient of {name}": leaf.grad for name, leaf in self.leaves.items() if leaf.grad is not None}
+        return {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
+
+    def with_own_inputs(self) -> Caller:
+        """Return the caller with copies of its inputs: a call may change them."""
+        return replace(self, target=self.target.with_arguments(copied(self.target.arguments)))
+
+    def in_float64(self) -> Caller:
+        """Return a caller of a copy of the program in double precision, uncompiled."""
+        network = copy.deepcopy(self.target.network)
+        wide = self.target.with_arguments(self.target.arguments.changed(_widened))
+        if network is None:
+            return replace(self, target=wide)
+        network.double()
+        is_method = self.target.kind != "module"
+        function = getattr(network, self.target.callable.__name__) if is_method else network
+        return replace(self, target=replace(wide, callable=function), function=function)
+
+
+def observed(caller: Caller, number: int = SEED) -> Results:
+    """Make a call on copies of the inputs, with random numbers from ``number`` on, and return its
+    results. The state of the network is afterwards as it was.
+    """
+    own = caller.with_own_inputs()
+    network = own.target.network
+    before = [(tensor, tensor.detach().clone()) for tensor in state_of(network)]
+    seed(number)
+    try:
+        return own.results(own.call())
+    finally:
+        with torch.no_grad():
+            for tensor, content in before:
+                tensor.copy_(content)
+        for leaf in own.leaves.values():
+            leaf.grad = None
+
+
+def state_of(network: torch.nn.Module | None) -> list[torch.Tensor]:
+    """Return parameters and buffers."""
+    return [*network.parameters(), *network.buffers()] if network else []
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return tensor
+    dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)

@@ -1,0 +1,58 @@
+"""The program of one contender: uncompiled, or compiled as its request says, by a backend of a file too."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.recorder import compile_arguments
+from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.target import calling, loading
+
+_IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what the target gave to torch.compile, where the target itself is compiled already."""
+    if isinstance(function, torch._dynamo.OptimizedModule):
+        original: Callable[..., Any] = function._orig_mod
+        return original
+    if isinstance(function, torch.nn.Module):
+        function._compiled_call_impl = None
+        return function
+    return getattr(function, "_torchdynamo_orig_callable", function)
+
+
+def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[..., Any]:
+    """Return the compiled program; nothing is compiled before it is called. Raises TargetError for a
+    backend that is not there.
+    """
+    arguments = compile_arguments(request)
+    arguments["backend"] = backend(request.backend)
+    result: Callable[..., Any] = torch.compile(function, **arguments)
+    return result
+
+
+def backend(name: str) -> str | Callable[..., Any]:
+    """Return a registered backend by its name, or the function of ``file.py:function``. Raises
+    TargetError when there is none.
+    """
+    found = _IN_FILE.fullmatch(name)
+    if not found:
+        calling.check_backend(name, "--backends")
+        return name
+    file = Path(found["file"])
+    if not file.is_file():
+        raise TargetError(f"there is no file {file} with a backend {found['name']} (working directory: {Path.cwd()})")
+    words = list(sys.argv)
+    function = getattr(loading.load_file(file.absolute(), words[1:]), found["name"], None)
+    sys.argv[:] = words
+    if not callable(function):
+        raise TargetError(f"{file} has no function {found['name']!r} that could be a backend")
+    return function

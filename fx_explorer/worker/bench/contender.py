@@ -1,0 +1,194 @@
+"""A process like the worker that measures one cell of a bench: it calls the program until its times are
+stable, and then a round of calls whenever it is asked.
+
+Its first line of input is a ``BenchTask``; those after it are ``round`` and ``peak``. It answers with
+``BenchNews`` lines, and ends when its input does.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fx_explorer.errors import FxExplorerError, TargetError
+from fx_explorer.model import BenchNews, BenchTask, CellState
+from fx_explorer.worker.ending.explaining import one_line
+from fx_explorer.worker.target.place import locate
+from fx_explorer.worker.usable_torch import import_torch
+
+if TYPE_CHECKING:
+    from fx_explorer.worker.bench.calls import Caller
+
+Send = Callable[[BenchNews], None]
+
+MAX_TRACEBACK = 100_000
+"""Most characters of a traceback that are told; its end counts."""
+
+IS_A_SCRIPT = (
+    "{shown} is run as a script, and a bench calls one model or function again and again. Point at it, for example "
+    "{shown}:MODEL --inputs 'torch.randn(2, 8)', or set example_inputs at the top level of the file."
+)
+
+
+def main(notices: int, commands: int) -> None:
+    def send(news: BenchNews) -> None:
+        line = news.to_json().encode() + b"\n"
+        while line:
+            line = line[os.write(notices, line) :]
+
+    with os.fdopen(commands, encoding="utf-8") as lines:
+        task = BenchTask.from_json(lines.readline())
+        try:
+            cell = _ready(task, send)
+            for line in lines:
+                send(cell.answer(line.strip()))
+        except BaseException as error:  # noqa: BLE001 - whatever the program raises is told, and the process ends
+            send(_failed(error))
+    os._exit(0)  # no thread of the program keeps it, and torch takes a second to release a GPU
+
+
+class ReadyCell:
+    """A cell that has been called until it was stable."""
+
+    def __init__(self, caller: Caller, round_s: float, last_s: float, is_gpu: bool) -> None:
+        self._caller = caller
+        self._round_s = round_s
+        self._last_s = last_s
+        self._is_gpu = is_gpu
+
+    def answer(self, command: str) -> BenchNews:
+        """Carry out a command. Raises whatever the program raises."""
+        from fx_explorer.worker.bench import timing
+
+        call = self._caller.call
+        if command == "peak":
+            return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
+        self._last_s, calls = timing.round_of_calls(call, self._round_s, self._last_s, self._is_gpu)
+        return BenchNews("round", call_s=self._last_s, calls=calls)
+
+
+def _ready(task: BenchTask, send: Send) -> ReadyCell:
+    """Build the program, call it until it is stable, and tell what came of it. Raises TargetError for
+    what cannot be measured, and whatever the program raises.
+    """
+
+    def say(text: str) -> None:
+        send(BenchNews("doing", text=text))
+
+    say("importing torch")
+    import_torch()
+    import torch
+
+    from fx_explorer.worker.bench import agreement, calls, timing
+
+    if task.threads:
+        torch.set_num_threads(task.threads)
+    caller, told = _caller(task, say)
+    is_gpu = any(tensor.device.type == "cuda" for tensor in caller.target.arguments.tensors()) or any(
+        tensor.device.type == "cuda" for tensor in calls.state_of(caller.target.network)
+    )
+    fields: dict[str, Any] = {}
+    if not task.is_compiled:
+        say("calling it uncompiled and in float64, to compare the others with")
+        agreement.reference_of(caller).save(task.reference)
+    own_weights, own = agreement.weights(caller), caller.with_own_inputs()
+    calls.seed()
+    say("compiling it" if task.is_compiled else "calling it uncompiled")
+    output, took_s = timing.timed(own.call, is_gpu)
+    results = own.results(output)  # before another call: gradients are those of the last one
+    del output
+    say("warming up")
+    warm_up = timing.warmed_up(took_s, caller.call, is_gpu)
+    if task.is_compiled:
+        fields = agreement.agreement(agreement.Reference.load(task.reference), results, own_weights)
+    fields |= {
+        **_counted(),
+        "inputs": caller.target.arguments.describe(),
+        "trains": caller.trains,
+        "first_call_s": warm_up.first_call_s,
+        "warm_up_s": warm_up.took_s,
+        "warm_up_calls": warm_up.calls,
+        "is_unstable": warm_up.is_unstable,
+        "device": torch.cuda.get_device_name() if is_gpu else "cpu",
+        "clock": timing.clock_of(is_gpu),
+        "notes": told,
+    }
+    send(BenchNews("ready", cell=fields))
+    return ReadyCell(caller, task.round_s, warm_up.last_s, is_gpu)
+
+
+def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
+    """Return the program as it is called, and what is to be told of it."""
+    from fx_explorer.worker.bench.calls import Caller, seed
+    from fx_explorer.worker.bench.compiling import compiled, uncompiled
+    from fx_explorer.worker.bench.sizes import with_sizes
+    from fx_explorer.worker.target.calling import is_compiled, on_device, prepare_training
+    from fx_explorer.worker.target.target import find_target
+
+    request = task.request
+    place = locate(request)
+    if place.is_script:
+        raise TargetError(IS_A_SCRIPT.format(shown=place.shown))
+    _apply(request.settings)
+    _set_stance(task)
+    seed()
+    target = find_target(place, request, say)
+    notes = []
+    if is_compiled(target.callable):
+        notes.append(f"{target.name} is compiled by the target itself; it is measured as what it gave to torch.compile")
+    target, told = with_sizes(on_device(target, request.device), task.sizes)
+    target, trains = prepare_training(target, request.train)
+    plain = uncompiled(target.callable)
+    function = compiled(plain, request) if task.is_compiled else plain
+    return Caller(target, function, trains, has_grad=request.train is not False), [*told, *notes]
+
+
+def _apply(settings: dict[str, Any]) -> None:
+    if settings:
+        from fx_explorer.capture.options.settings import apply
+
+        apply(settings)  # for good: the process ends with this cell
+
+
+def _set_stance(task: BenchTask) -> None:
+    """Set the stance that is wanted; what the program itself gives to torch.compile runs uncompiled
+    in the uncompiled contender.
+    """
+    import torch
+
+    from fx_explorer.worker.target.stances import check_stance
+
+    stance = task.request.stance_wanted if task.is_compiled else "force_eager"
+    check_stance(stance)
+    if stance:
+        torch.compiler.set_stance(stance)
+
+
+def _counted() -> dict[str, int]:
+    """Return what torch has compiled so far (torch/_dynamo/utils.py)."""
+    from torch._dynamo.utils import counters, get_compilation_metrics
+
+    names = {str(metrics.compile_id) for metrics in get_compilation_metrics()}
+    recompiles = [name for name in names if not name.rpartition("/")[2].startswith("0")]
+    return {
+        "graphs": counters["stats"]["unique_graphs"],
+        "graph_breaks": sum(counters["graph_break"].values()),
+        "recompiles": len(recompiles),
+    }
+
+
+def _failed(error: BaseException) -> BenchNews:
+    is_ours = isinstance(error, FxExplorerError)
+    said = one_line(error)
+    words = said if is_ours else f"{type(error).__name__}: {said}".removesuffix(": ")
+    told = "" if is_ours else "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
+    return BenchNews("failed", words, is_ours, told, {"state": _state(error), "message": words})
+
+
+def _state(error: BaseException) -> CellState:
+    """Return the state of a cell that ended so. On the CPU torch's allocator says it in words alone."""
+    told = f"{type(error).__name__}: {error}"
+    is_memory = isinstance(error, MemoryError) or "OutOfMemoryError" in told or "can't allocate memory" in told
+    return "out_of_memory" if is_memory else "failed"

@@ -1,0 +1,282 @@
+"""``fx-explorer bench`` on real programs: what it measures, what it ends with, and what it says of bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.analysis.bench.cells import bench_figures
+from fx_explorer.bench.arguments import typed_plan
+from fx_explorer.bench.driving import Bench, BenchProgress
+from fx_explorer.errors import UsageError
+from fx_explorer.model import BenchCell, BenchRound, CaptureRequest
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.worker.capturing import processes_with
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
+PROGRAM = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x))
+
+example_inputs = (torch.ones(4, 16),)
+
+def broken(graph, inputs):
+    return lambda *given: [one + 1 if one is not None and one.dtype.is_floating_point else one for one in graph(*given)]
+"""
+
+ONE = ("--backends", "aot_eager", "--budget", "8")
+
+
+def file_of(tmp_path: Path, text: str = PROGRAM) -> Path:
+    file = tmp_path / "net.py"
+    file.write_text(text)
+    return file
+
+
+def bench(*words: object) -> int:
+    return cli.main(["bench", *map(str, words)])
+
+
+def test_every_cell_is_measured_in_turns_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = tmp_path / "bench.fxs"
+    assert bench(file_of(tmp_path), "--backends", "eager,aot_eager", "--batch", "2,8", "--budget", "25", "-o", session) == 0
+    assert capsys.readouterr().out
+    with SessionReader(session) as reader:
+        cells = reader.rows(BenchCell)
+        rounds = {cell.id: [row.number for row in reader.rows(BenchRound, cell=cell.id)] for cell in cells}
+    assert [(cell.contender, cell.size) for cell in cells] == [
+        *(("uncompiled", "batch 2"), ("eager", "batch 2"), ("aot_eager", "batch 2")),
+        *(("uncompiled", "batch 8"), ("eager", "batch 8"), ("aot_eager", "batch 8")),
+    ]
+    assert {cell.state for cell in cells} == {"measured"}
+    assert {cell.inputs for cell in cells[:3]} == {"(float32[2, 16])"}
+    assert {cell.agreement for cell in cells if cell.is_compiled} == {"equal"}
+    assert [cell.graphs for cell in cells] == [0, 1, 1] * 2
+    assert all(cell.trains and cell.first_call_s > 0 and cell.peak_bytes > 0 for cell in cells)
+    # Rounds are those of the same numbers in all cells of a size: they took turns.
+    assert rounds[1] == rounds[2] == rounds[3] == list(range(1, len(rounds[1]) + 1))
+
+
+def test_a_saved_bench_tells_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session, svg = tmp_path / "bench.fxs", tmp_path / "bench.svg"
+    bench(file_of(tmp_path), *ONE, "--no-train", "--format", "json", "-o", session)
+    first = json.loads(capsys.readouterr().out)
+    bench(session, "--format", "json")
+    assert json.loads(capsys.readouterr().out) == first
+    bench(session, "--svg", svg)
+    assert svg.read_text().startswith("<?xml")
+    assert not first["cells"][0]["trains"]
+
+
+def test_a_backend_of_a_file_that_gives_other_results_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = file_of(tmp_path)
+    assert bench(file, "--backends", f"{file}:broken", "--budget", "10", "--no-train") == 1
+    assert (
+        "gives other results: output 0 differs by up to 1; from a run in float64 it is 1.0e+00 away" in capsys.readouterr().out
+    )
+
+
+RANDOM = PROGRAM.replace("torch.relu(self.fc(x))", "torch.nn.functional.dropout(self.fc(x))")
+
+
+def test_chance_is_seeded_and_compared_where_the_same_numbers_are_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench(file_of(tmp_path, RANDOM), "--backends", "eager,aot_eager", "--budget", "12", "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [cell["agreement"] for cell in told["cells"]] == ["", "equal", "equal"]
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("missing.py",), "there is no file"),
+        (("net.py", "--batch", "0"), "'0' is not a number from 1 on"),
+        (("net.py", "--size", "x=4"), "is not NAME:DIM=N,N"),
+        (("net.py", "--dynamic", "maybe"), "'maybe' is none of none, true, false"),
+        (("net.py", "--modes", "max-autotune", "--option", "max_fusion_size=8"), "cannot be combined"),
+        (("net.py", "--modes", "max-autotune", "--backends", "eager"), "--modes are those of inductor"),
+        (("net.py", "--batch", "2", "--batch", "4,4", "--size", "x:0=4", "--size", "x:0=8"), "the size x:0 is given twice"),
+        (("net.py", "--size", "y:0=4"), "there is no input 'y': the inputs are x"),
+        (("script.py",), "is run as a script"),
+        (("bench.fxs",), "bench.fxs"),
+    ],
+)
+def test_what_cannot_be_measured_ends_with_2_and_says_why(
+    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_of(tmp_path)
+    (tmp_path / "script.py").write_text("print(1)\n")
+    monkeypatch.chdir(tmp_path)
+    try:
+        ended = bench(*words)
+    except SystemExit as exit:
+        ended = exit.code
+    printed = capsys.readouterr()
+    assert told in printed.err
+    assert not printed.out
+    assert ended == (5 if words == ("bench.fxs",) else 2)
+
+
+def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(file_of(tmp_path), "--backends", "aot_eager,no_such_backend", "--budget", "12", "--format", "json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [cell["state"] for cell in told["cells"]] == ["measured", "measured", "failed"]
+    assert "there is no backend 'no_such_backend'" in told["cells"][2]["message"]
+    assert "Choose one with --backends" in told["cells"][2]["message"]
+    assert told["cells"][1]["speed_up"]
+
+
+def test_a_program_that_raises_uncompiled_too_ends_with_3_and_its_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench(f"{file_of(tmp_path)}:broken") == 3
+    printed = capsys.readouterr()
+    assert "broken() missing 1 required positional argument" in printed.out
+    assert "Traceback (most recent call last)" in printed.err
+
+
+def test_a_stance_that_is_none_is_told_with_those_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(file_of(tmp_path), *ONE, "--stance", "no_such_stance") == 1
+    assert "no_such_stance" in capsys.readouterr().out
+
+
+FIXED = PROGRAM.replace("self.fc(x)", "self.fc(x).view(4, 16)")
+
+
+def test_a_batch_that_cannot_be_changed_leaves_the_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(file_of(tmp_path, FIXED), "--batch", "3,4", *ONE, "--format", "json") == 1
+    told = json.loads(capsys.readouterr().out)
+    states = {(cell["contender"], cell["sizes"]["batch"]): cell["state"] for cell in told["cells"]}
+    assert states[("uncompiled", 3)] == "failed"
+    assert states[("aot_eager", 3)] == "not_measured"
+    assert states[("uncompiled", 4)] == "measured"
+    assert "shape" in told["cells"][0]["message"]
+    assert "the uncompiled program fails at this size" in told["cells"][1]["message"]
+
+
+NEVER_ENDS = PROGRAM + "\ndef endless(graph, inputs):\n    while True: pass\n"
+
+
+def test_what_never_ends_is_stopped_after_the_timeout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = file_of(tmp_path, NEVER_ENDS)
+    words = ("--backends", f"{file}:endless,aot_eager", "--timeout", "20", "--budget", "30", "--no-train", "--format", "json")
+    assert bench(file, *words) == 1
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [cell["state"] for cell in cells] == ["measured", "timed_out", "measured"]
+    assert cells[1]["message"] == "it took longer than 20 s (--timeout)"
+
+
+DIES = PROGRAM + "\ndef dying(graph, inputs):\n    import os, sys\n    print('no more', flush=True)\n    os._exit(7)\n"
+
+
+def test_a_process_that_dies_is_told_with_its_last_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = file_of(tmp_path, DIES)
+    assert bench(file, "--backends", f"{file}:dying", "--budget", "8", "--no-train", "--format", "json") == 1
+    cell = json.loads(capsys.readouterr().out)["cells"][1]
+    assert (cell["state"], cell["message"]) == ("failed", "its process died (exit status 7); no more")
+
+
+TOO_LARGE = PROGRAM + "\ndef large(graph, inputs):\n    torch.empty(1 << 60)\n    return graph\n"
+
+
+def test_what_runs_out_of_memory_is_told_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = file_of(tmp_path, TOO_LARGE)
+    assert bench(file, "--backends", f"{file}:large", "--budget", "8", "--no-train", "--format", "json") == 1
+    assert json.loads(capsys.readouterr().out)["cells"][1]["state"] == "out_of_memory"
+
+
+def test_a_budget_that_is_spent_before_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(file_of(tmp_path), "--backends", "aot_eager", "--batch", "2,4", "--budget", "0.01", "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "too small to say anything" in told["verdict"][0]
+    assert told["cells"][-1]["state"] == "not_measured"
+    assert told["cells"][-1]["message"] == "the budget of 0.01 s was spent before"
+
+
+# stopped
+
+
+def test_ctrl_c_tells_what_was_measured_and_leaves_no_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = Bench._telling
+
+    def telling(self: Bench, place: str) -> Any:
+        tell = shown(self, place)
+
+        def tell_and_stop(doing: str, number: int = 0) -> None:
+            tell(doing, number)
+            if number == 8:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return tell_and_stop
+
+    monkeypatch.setattr(Bench, "_telling", telling)
+    session = tmp_path / "bench.fxs"
+    assert bench(file_of(tmp_path), "--backends", "aot_eager", "-o", session) == 130
+    assert "aot_eager" in capsys.readouterr().out
+    with SessionReader(session) as reader:
+        assert reader.meta("outcome")["kind"] == "cancelled"
+        figures = bench_figures(reader)
+    assert figures is not None
+    assert all(one.rounds >= 7 and one.interval for one in figures.cells)
+    assert not processes_with(str(tmp_path))
+
+
+async def test_whoever_cancels_it_ends_every_process(tmp_path: Path) -> None:
+    plan = typed_plan("--backends aot_eager", CaptureRequest(str(file_of(tmp_path)), ""))
+    measuring = asyncio.Event()
+
+    def tell(progress: BenchProgress) -> None:
+        if progress.doing == "measuring":
+            measuring.set()
+
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        running = asyncio.create_task(Bench(plan, writer, sys.executable, tell).run())
+        await measuring.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert not processes_with(str(tmp_path))
+
+
+# plans
+
+
+def test_combinations_are_contenders_each_once_and_modes_are_inductors() -> None:
+    plan = typed_plan(
+        "--backends eager,inductor --modes default,max-autotune --dynamic none,true --batch 1,2 --size x:1=8,16",
+        CaptureRequest("net.py", ""),
+    )
+    assert [contender.name for contender in plan.contenders()] == [
+        *("uncompiled", "eager", "eager dynamic=True"),
+        *("inductor", "inductor dynamic=True", "inductor max-autotune", "inductor max-autotune dynamic=True"),
+    ]
+    sizes = [", ".join(map(str, combination)) for combination in plan.combinations()]
+    assert sizes == ["batch 1, x:1 8", "batch 1, x:1 16", "batch 2, x:1 8", "batch 2, x:1 16"]
+
+
+@pytest.mark.parametrize("typed", ["--no-such", "'open", "--batch"])
+def test_what_is_typed_and_is_no_option_is_refused_without_ending_the_app(typed: str) -> None:
+    with pytest.raises(UsageError):
+        typed_plan(typed, CaptureRequest("net.py", ""))

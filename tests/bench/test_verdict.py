@@ -1,0 +1,205 @@
+"""What a bench says of figures that are given: who is faster, from which size on, and what it does not know."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.analysis.bench.cells import BenchFigures, bench_figures
+from fx_explorer.analysis.bench.interval import Interval, median_interval
+from fx_explorer.analysis.bench.verdict import problems, verdict
+from fx_explorer.errors import UsageError
+from fx_explorer.model import BenchCell, BenchRound
+from fx_explorer.report.bench_picture import bench_plot, bench_svg
+from fx_explorer.report.bench_report import FORMATS
+from fx_explorer.session import SessionReader, SessionWriter
+
+MEASURED = BenchCell(0, "", "", {}, is_compiled=True, state="measured", device="cpu", inputs="(float32[4])", agreement="close")
+UNCOMPILED = replace(MEASURED, contender="uncompiled", is_compiled=False, agreement="", warm_up_calls=3, warm_up_s=0.003)
+INDUCTOR = replace(MEASURED, contender="inductor", graphs=1, first_call_s=9.0, warm_up_calls=3, warm_up_s=9.001)
+
+Times = Sequence[float]
+
+
+def figures(tmp_path: Path, *cells: tuple[BenchCell, Times], budget_s: float | None = None) -> BenchFigures:
+    """The figures of a session with these cells, with the seconds per call of each round."""
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("bench", {"machine": {"processor": "a processor", "processors": 2, "load": 0.1}, "budget_s": budget_s})
+        writer.set_meta("target", {"name": "net.py", "kind": "bench"})
+        for cell, times in cells:
+            number = writer.add(cell)
+            writer.add_all(BenchRound(0, number, i, took_s, 10) for i, took_s in enumerate(times, start=1))
+    with SessionReader(path) as reader:
+        found = bench_figures(reader)
+    assert found is not None
+    return found
+
+
+def about(middle_s: float, rounds: int = 12) -> list[float]:
+    """Rounds that differ by up to 2 %, never in the same way."""
+    return [middle_s * (1 + 0.02 * math.sin(7 * i + 1e4 * middle_s)) for i in range(rounds)]
+
+
+def at(cell: BenchCell, batch: int) -> BenchCell:
+    return replace(cell, size=f"batch {batch}", sizes={"batch": batch})
+
+
+# intervals
+
+
+def test_the_interval_holds_the_true_median_in_95_of_100_draws() -> None:
+    """The second source is chance: a skewed distribution whose median is known."""
+    draws = random.Random(0)
+    held = 0
+    for _ in range(2000):
+        found = median_interval([draws.lognormvariate(0, 1) for _ in range(15)])
+        assert found is not None
+        held += found.low <= 1 <= found.high
+    assert 0.94 <= held / 2000 <= 0.98
+
+
+@pytest.mark.parametrize(("count", "has_one"), [(0, False), (5, False), (6, True)])
+def test_too_few_rounds_have_no_interval(count: int, has_one: bool) -> None:
+    assert (median_interval([1.0] * count) is not None) == has_one
+
+
+def test_the_ends_of_the_interval_are_those_of_the_tables() -> None:
+    """Of 10 values, the 2nd and the 9th: 97.9 % (Conover, table A3: n = 10, p = 0.5, at most 1 below)."""
+    assert median_interval([float(i) for i in range(1, 11)]) == Interval(5.5, 2.0, 9.0)
+
+
+# verdicts
+
+
+def test_what_is_faster_says_when_it_has_paid(tmp_path: Path) -> None:
+    """Second source, by hand: 9 s are lost, and a call gains 0.5 ms."""
+    found = figures(tmp_path, (UNCOMPILED, [0.001] * 10), (INDUCTOR, [0.0005] * 10))
+    first = verdict(found)[0]
+    assert first.startswith(
+        "Compiling pays: with inductor, a call is 2.00 × (2.00 to 2.00) as fast as uncompiled, 500 µs and not 1 ms."
+    )
+    assert found.cells[1].pays_after == pytest.approx(9.0 / 0.0005, rel=0.001)
+
+
+def test_where_intervals_overlap_there_is_no_winner(tmp_path: Path) -> None:
+    noise = [1.0, 1.1, 0.9, 1.05, 0.95, 1.02, 0.98, 1.0]
+    found = figures(
+        tmp_path, (UNCOMPILED, [0.001 * one for one in noise]), (INDUCTOR, [0.001 * one for one in reversed(noise)])
+    )
+    told = " ".join(verdict(found))
+    assert told.startswith("Compiling does not pay here")
+    assert "inductor: no difference from uncompiled" in told
+    assert found.cells[1].pays_after is None
+
+
+def test_two_contenders_that_cannot_be_told_apart_are_both_named(tmp_path: Path) -> None:
+    other = replace(INDUCTOR, contender="inductor max-autotune")
+    found = figures(tmp_path, (UNCOMPILED, about(0.002)), (INDUCTOR, about(0.001)), (other, about(0.00100001)))
+    assert "cannot be told apart from it" in " ".join(verdict(found))
+
+
+def test_it_pays_from_the_batch_on_from_which_it_is_faster(tmp_path: Path) -> None:
+    times = {1: (1.0, 1.3), 8: (2.0, 2.0), 32: (4.0, 2.0), 128: (16.0, 4.0)}
+    cells = [
+        (at(cell, batch), about(0.001 * both[i]))
+        for batch, both in times.items()
+        for i, cell in enumerate((UNCOMPILED, INDUCTOR))
+    ]
+    told = verdict(figures(tmp_path, *cells))[0]
+    assert told.startswith("inductor pays from batch 32 on:")
+    assert "Below: batch 1, 0.7" in told
+    assert "batch 8, no difference" in told
+
+
+def test_sizes_that_do_not_grow_have_no_point_from_which_it_pays(tmp_path: Path) -> None:
+    cells = [
+        *((at(UNCOMPILED, 8), about(0.001)), (at(INDUCTOR, 8), about(0.0005))),
+        *((at(UNCOMPILED, 16), about(0.001)), (at(INDUCTOR, 16), about(0.002))),
+    ]
+    assert verdict(figures(tmp_path, *cells))[0].startswith("inductor pays at batch 8:")
+
+
+def test_a_budget_that_is_too_small_is_said_and_no_speed_is_told(tmp_path: Path) -> None:
+    found = figures(tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, about(0.0001, 3)), budget_s=5.0)
+    assert verdict(found)[0].startswith("A budget of 5 s is too small to say anything")
+
+
+def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> None:
+    wrong = replace(INDUCTOR, agreement="wrong", largest_difference=0.5, where="output 0", error=0.3, reference_error=1e-6)
+    found = figures(tmp_path, (UNCOMPILED, about(0.001)), (wrong, about(0.0005)))
+    (sentence,) = problems(found)
+    assert sentence == (
+        "inductor gives other results: output 0 differs by up to 0.5; from a run in float64 it is 3.0e-01 away, "
+        "and uncompiled 1.0e-06."
+    )
+    assert sentence in verdict(found)
+    rounded = figures(tmp_path, (UNCOMPILED, about(0.001)), (replace(wrong, agreement="as_exact"), about(0.0005)))
+    assert not problems(rounded)
+    assert "inductor rounds otherwise" in " ".join(verdict(rounded))
+
+
+def test_what_could_not_be_measured_is_named_once_for_each_reason(tmp_path: Path) -> None:
+    failed = [
+        replace(at(INDUCTOR, batch), state="timed_out", message="it took longer than 5 s (--timeout)") for batch in (1, 8)
+    ]
+    found = figures(
+        tmp_path, (at(UNCOMPILED, 1), about(0.001)), (failed[0], []), (at(UNCOMPILED, 8), about(0.001)), (failed[1], [])
+    )
+    assert problems(found) == ["inductor at batch 1 and inductor at batch 8 failed: it took longer than 5 s (--timeout)."]
+
+
+def test_only_the_last_bench_of_a_session_counts(tmp_path: Path) -> None:
+    cells = [(UNCOMPILED, about(0.001)), (replace(UNCOMPILED, bench=2), about(0.003))]
+    (cell,) = figures(tmp_path, *cells).cells
+    assert cell.call_s == pytest.approx(0.003, rel=0.02)
+
+
+# reports
+
+
+def test_every_format_has_each_cell_and_json_has_the_verdict(tmp_path: Path) -> None:
+    found = figures(tmp_path, (at(UNCOMPILED, 1), about(0.001)), (at(INDUCTOR, 1), about(0.0005)))
+    told = json.loads(FORMATS["json"](found))
+    assert told["verdict"] == verdict(found)
+    assert [cell["contender"] for cell in told["cells"]] == ["uncompiled", "inductor"]
+    assert told["cells"][1]["speed_up"]["low"] <= told["cells"][1]["speed_up"]["middle"] <= told["cells"][1]["speed_up"]["high"]
+    header, *rows = FORMATS["csv"](found).splitlines()
+    assert header.startswith("contender,batch,state,call_s")
+    assert [row.split(",")[0] for row in rows] == ["uncompiled", "inductor"]
+    assert FORMATS["markdown"](found).count("| batch 1 |") == 2
+    assert FORMATS["text"](found).splitlines()[0] == verdict(found)[0]
+
+
+def test_text_from_outside_neither_moves_the_cursor_nor_makes_a_column(tmp_path: Path) -> None:
+    odd = replace(INDUCTOR, contender="a|b\x1b[2J<script>")
+    found = figures(tmp_path, (UNCOMPILED, about(0.001)), (odd, about(0.0005)))
+    assert "\x1b" not in FORMATS["text"](found)
+    assert "<script>" not in FORMATS["markdown"](found)
+    assert "a\\|b" in FORMATS["markdown"](found)
+    assert "<script>" not in bench_svg(found)
+
+
+def test_a_picture_has_a_line_for_each_contender_and_one_for_break_even(tmp_path: Path) -> None:
+    cells = [(at(cell, batch), about(0.001 / (i + 1))) for batch in (1, 8) for i, cell in enumerate((UNCOMPILED, INDUCTOR))]
+    found = figures(tmp_path, *cells)
+    svg = bench_svg(found)
+    assert svg.startswith("<?xml")
+    for words in ("batch 1", "batch 8", "inductor", "as fast as uncompiled", "net.py"):
+        assert words in svg
+    assert svg == bench_svg(found)
+    plot = bench_plot(found, 72, 14, colours=False)
+    assert "inductor" in plot
+    assert max(map(len, plot.splitlines())) <= 72
+    assert "\x1b" not in plot
+
+
+def test_nothing_measured_is_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to draw"):
+        bench_svg(figures(tmp_path, (UNCOMPILED, about(0.001))))

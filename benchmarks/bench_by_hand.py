@@ -1,8 +1,8 @@
 """``fx-explorer bench`` held against itself, and against the same measured by hand with ``torch.utils.benchmark``.
 
-Each target is measured by ``fx-explorer bench`` twice, and in between by a script of a few lines in a process of its own for each
-contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their intervals
-overlap) and the script lies within the spread of the bench.
+Each target is measured by ``fx-explorer bench`` twice, and in between by a script of a few lines in a process of its own for
+each contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their
+intervals overlap) and the script lies within the spread of the bench.
 
     python -m benchmarks.bench_by_hand [TARGET ...] [--budget 60]
 """

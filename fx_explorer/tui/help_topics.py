@@ -62,6 +62,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Enter goes to the line that made it.",
         "Moving",
     ),
+    "bench": (
+        "Z measures: it asks for backends, modes and sizes, and esc stops it and keeps what there is. Below the list: the cell\n"
+        "under the cursor, and speed-up over size as a picture; tab goes there.",
+        "Moving",
+    ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
     "time": ("Stages add up to the whole; below them, torch's own phases, which nest.", "Moving"),
     "outline": ("Everything in the session. Enter shows it in a linked pane; ← folds, → unfolds.", "Moving"),

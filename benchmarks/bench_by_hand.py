@@ -4,7 +4,7 @@ Each target is measured by ``fx-explorer bench`` twice, and in between by a scri
 each contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their
 intervals overlap) and the script lies within the spread of the bench.
 
-    python -m benchmarks.bench_by_hand [TARGET ...] [--budget 60]
+    python -m benchmarks.bench_by_hand [TARGET ...] [--budget 15] [--device cuda]
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ import sys, json, statistics, torch
 from torch.utils.benchmark import Timer
 from benchmarks.models import build, inputs
 
-name, backend, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
-model, given = build(name), inputs(name)
+name, backend, batch, device = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+model, given = build(name).to(device), inputs(name)
 def sized(value):
-    return value[torch.arange(batch) % value.shape[0]] if isinstance(value, torch.Tensor) else value
+    return value[torch.arange(batch) % value.shape[0]].to(device) if isinstance(value, torch.Tensor) else value
 keywords = {key: sized(value) for key, value in given.items()} if isinstance(given, dict) else {}
 arguments = () if isinstance(given, dict) else tuple(sized(value) for value in given)
 called = model if backend == "uncompiled" else torch.compile(model, backend=backend)
@@ -47,8 +47,23 @@ def step():
     with torch.no_grad():
         return called(*arguments, **keywords)
 
+def by_events(runs):
+    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    times = []
+    for _ in range(runs):
+        flush.zero_()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record(); step(); end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1000)
+    return statistics.median(times)
+
 for _ in range(5):
     step()
+if device == "cuda":
+    times = [by_events(100) for _ in range(8)]
+    print(json.dumps([statistics.median(times), min(times), max(times)]))
+    raise SystemExit
 timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
 times = [timer.blocked_autorange(min_run_time=0.3).median for _ in range(8)]
 print(json.dumps([statistics.median(times), min(times), max(times)]))
@@ -73,11 +88,18 @@ class Measured:
 Cells = dict[tuple[str, int], Measured]
 
 
-def benched(model: str, batches: tuple[int, ...], budget_s: float) -> tuple[Cells, Cells]:
+def benched(model: str, batches: tuple[int, ...], budget_s: float, device: str) -> tuple[Cells, Cells]:
     """(seconds per call, speed-up) of every cell, as ``fx-explorer bench`` tells them."""
     command = [sys.executable, "-m", "fx_explorer", "bench", "benchmarks/models.py", "--format", "json", "--no-train"]
     command += ["--call", f"build({model!r})", "--inputs", f"inputs({model!r})", "--backends", ",".join(BACKENDS)]
-    command += ["--batch", ",".join(map(str, batches)), "--budget", str(budget_s * len(batches) * (1 + len(BACKENDS)))]
+    command += [
+        "--device",
+        device,
+        "--batch",
+        ",".join(map(str, batches)),
+        "--budget",
+        str(budget_s * len(batches) * (1 + len(BACKENDS))),
+    ]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
@@ -92,10 +114,10 @@ def benched(model: str, batches: tuple[int, ...], budget_s: float) -> tuple[Cell
     return times, speed_ups
 
 
-def by_hand(model: str, contender: str, batch: int) -> Measured:
+def by_hand(model: str, contender: str, batch: int, device: str) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", BY_HAND, model, contender, str(batch)]
+        command = [sys.executable, "-c", BY_HAND, model, contender, str(batch), device]
         printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     return Measured(*json.loads(printed.splitlines()[-1]))
 
@@ -104,25 +126,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", default=[], choices=[[], *TARGETS], metavar="TARGET")
     parser.add_argument("--budget", type=float, default=15.0, help="seconds for each cell of a bench (default: 15)")
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     arguments = parser.parse_args()
     agree = ratios_agree = near = count = compared = 0
     for name in arguments.targets or TARGETS:
         model, batches = TARGETS[name]
-        first, first_speed = benched(model, batches, arguments.budget)
-        hand = {key: by_hand(model, *key) for key in first}
-        second, second_speed = benched(model, batches, arguments.budget)
+        first, first_speed = benched(model, batches, arguments.budget, arguments.device)
+        hand = {key: by_hand(model, *key, arguments.device) for key in first}
+        second, second_speed = benched(model, batches, arguments.budget, arguments.device)
         for key in first.keys() & second.keys():
-            is_alike, is_near = (
-                first[key].overlaps(second[key]),
-                hand[key].overlaps(first[key]) or hand[key].overlaps(second[key]),
-            )
-            agree, near, count = agree + is_alike, near + is_near, count + 1
+            agree += first[key].overlaps(second[key])
+            near += hand[key].overlaps(first[key]) or hand[key].overlaps(second[key])
+            count += 1
             print(f"{name:12} batch {key[1]:<4} {key[0]:12} {first[key]}  {second[key]}  by hand {hand[key]}", flush=True)
         for key in first_speed.keys() & second_speed.keys():
-            ratios_agree, compared = ratios_agree + first_speed[key].overlaps(second_speed[key]), compared + 1
-    print(
-        f"two runs agree in {agree} of {count} times and {ratios_agree} of {compared} speed-ups; by hand within the spread: {near} of {count}"
-    )
+            ratios_agree += first_speed[key].overlaps(second_speed[key])
+            compared += 1
+    print(f"two runs agree in {agree} of {count} times and in {ratios_agree} of {compared} speed-ups")
+    print(f"by hand within the spread of one of them: {near} of {count}")
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "bench": (
-        "Z measures: it asks for backends, modes and sizes, and esc stops it and keeps what there is. Below the list: the cell\n"
-        "under the cursor, and speed-up over size as a picture; tab goes there.",
+        "Z measures: it asks for backends, modes and sizes; esc stops it and keeps what there is.\n"
+        "Below the list: the row under the cursor, and speed-up over size as a picture. Tab goes there.",
         "Moving",
     ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),

@@ -90,6 +90,7 @@ Cells = dict[tuple[str, int], Measured]
 
 def benched(model: str, batches: tuple[int, ...], budget_s: float, device: str) -> tuple[Cells, Cells]:
     """(seconds per call, speed-up) of every cell, as ``fx-explorer bench`` tells them."""
+    cells = len(batches) * (1 + len(BACKENDS))
     command = [sys.executable, "-m", "fx_explorer", "bench", "benchmarks/models.py", "--format", "json", "--no-train"]
     command += ["--call", f"build({model!r})", "--inputs", f"inputs({model!r})", "--backends", ",".join(BACKENDS)]
     command += [

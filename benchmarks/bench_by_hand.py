@@ -99,7 +99,7 @@ def benched(model: str, batches: tuple[int, ...], budget_s: float, device: str) 
         "--batch",
         ",".join(map(str, batches)),
         "--budget",
-        str(budget_s * len(batches) * (1 + len(BACKENDS))),
+        str(budget_s * cells),
     ]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if ended.returncode:

@@ -27,6 +27,9 @@ MIN_ROUNDS, MAX_ROUNDS = 8, 30
 an interval of 95 %.
 """
 
+GRACE = 0.2
+"""Part of the budget that a bench may take longer for the rounds of cells that are ready."""
+
 STEADY = 0.01
 """Rounds end when each speed-up is known to so much of itself, in both directions."""
 
@@ -83,7 +86,7 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="fx-explorer-bench-") as folder:
             for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):
                 place = f"{of_size[0].size} ({i + 1} of {len(cells)})" if len(cells) > 1 else of_size[0].size
-                share = _Share(self._deadline, len(cells) - i)
+                share = _Share(self._deadline, GRACE * (self._plan.budget_s or 0.0), len(cells) - i)
                 taken = _SizeOfBench(self._plan, self._writer, self._python, self._telling(place), share)
                 await taken.measure(sizes, list(zip(contenders, of_size, strict=True)), Path(folder) / f"{i}.pt", i == 0)
 
@@ -107,8 +110,9 @@ class _ToldHere(Protocol):
 class _Share:
     """The part of the budget that one size has. Those after it have as much each."""
 
-    def __init__(self, deadline: float | None, sizes_left: int) -> None:
+    def __init__(self, deadline: float | None, grace_s: float, sizes_left: int) -> None:
         self._deadline = deadline
+        self._grace_s = grace_s
         now = time.monotonic()
         self._end = None if deadline is None else now + (deadline - now) / sizes_left
 
@@ -119,6 +123,14 @@ class _Share:
     @property
     def is_all_spent(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def is_enough(self, rounds: int) -> bool:
+        """Return whether so many rounds must do. Cells that are ready get the few rounds that an
+        interval takes, even when the budget is spent, as long as that does not go far beyond it:
+        without them all the time until they were ready would be lost.
+        """
+        is_far_beyond = self._deadline is not None and time.monotonic() >= self._deadline + self._grace_s
+        return is_far_beyond or (self.is_spent and rounds >= MIN_ROUNDS)
 
 
 class _Running:

@@ -200,11 +200,8 @@ class _SizeOfBench:
             turned = running[number % max(len(running), 1) :] + running[: number % max(len(running), 1)]
             await self._ask_each(turned, "round", partial(self._round, number))
             running[:] = [one for one in running if one.cell.state == "measured"]
-            if (
-                not running
-                or self._share.is_spent
-                or (number >= MIN_ROUNDS and _is_steady(running) and self._plan.budget_s is None)
-            ):
+            is_steady = self._plan.budget_s is None and number >= MIN_ROUNDS and _is_steady(running)
+            if not running or self._share.is_enough(number) or is_steady:
                 return
 
     async def _ask_each(self, running: list[_Running], command: str, keep: Keep) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer.analysis.bench.cells import CellFigures
-from fx_explorer.analysis.measured_times import with_spread
+from fx_explorer.analysis.measured_times import run_time, with_spread
 from fx_explorer.analysis.words import seconds, size
 
 CellRow = tuple[str, ...]
@@ -30,7 +30,7 @@ def row_of(one: CellFigures) -> CellRow:
     return (
         cell.size,
         cell.contender,
-        "" if one.call_s is None else with_spread(one.call_s, one.iqr_s),
+        _call(one),
         _speed_up(one),
         seconds(cell.first_call_s),
         "" if one.pays_after is None else f"{one.pays_after:,}",
@@ -38,6 +38,13 @@ def row_of(one: CellFigures) -> CellRow:
         _graphs(one),
         RESULTS[cell.agreement] if cell.is_compiled else "",
     )
+
+
+def _call(one: CellFigures) -> str:
+    """Return the time of a call; with its spread where there were enough rounds to know it."""
+    if one.call_s is None:
+        return ""
+    return with_spread(one.call_s, one.iqr_s) if one.interval else run_time(one.call_s)
 
 
 def _speed_up(one: CellFigures) -> str:

@@ -46,11 +46,17 @@ class ContenderProcess:
     @classmethod
     @contextlib.asynccontextmanager
     async def started(
-        cls, task: BenchTask, python: str, timeout_s: float | None, tell: Told
+        cls, task: BenchTask, folder: Path, python: str, timeout_s: float | None, tell: Told
     ) -> AsyncIterator[ContenderProcess]:
-        """Start the process, with compile caches of its own that are empty. It ends with the block."""
-        with tempfile.TemporaryDirectory(prefix="fx-explorer-bench-", ignore_cleanup_errors=True) as caches:
+        """Start the process, with compile caches of its own that are empty. It ends with the block.
+
+        ``folder`` is where its caches are made.
+        """
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as caches:
             environment = {"TORCHINDUCTOR_CACHE_DIR": caches, "TRITON_CACHE_DIR": str(Path(caches) / "triton")}
+            if not task.is_compiled:
+                # Also what the program itself gives to torch.compile, wherever that stands in it.
+                environment["TORCHDYNAMO_DISABLE"] = "1"
             contender = cls(WorkerProcess(python, environment, job="bench.contender"), timeout_s, tell)
             contender._run(task)
             try:
@@ -80,19 +86,25 @@ class ContenderProcess:
                 await self._ended
 
     async def _answer(self) -> BenchNews:
-        assert self._ended is not None
         while True:
-            news = asyncio.create_task(self._news.get())
-            await asyncio.wait({news, self._ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not news.done() and self._news.empty():
-                news.cancel()
-                raise self._death()
-            found = await news
+            found = await self._next()
             if found.kind == "failed":
                 raise CellFailed(found.cell["state"], found.text, is_usage=found.is_usage, traceback=found.traceback)
             if found.kind != "doing":
                 return found
             self._tell(found.text)
+
+    async def _next(self) -> BenchNews:
+        """Wait for the next thing that it says. Raises CellFailed when it has died before."""
+        assert self._ended is not None
+        news = asyncio.create_task(self._news.get(), name="news of a contender")
+        try:
+            await asyncio.wait({news, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not news.done() and self._news.empty():
+                raise self._death()
+            return await news
+        finally:
+            news.cancel()
 
     def _death(self) -> Exception:
         assert self._ended is not None

@@ -5,8 +5,9 @@ keeps what there is.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import tempfile
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from fx_explorer.analysis.bench.interval import median_interval, ratios
 from fx_explorer.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.bench.machine import machine
 from fx_explorer.bench.plan import BenchPlan, Contender
+from fx_explorer.client import leftovers
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BenchCell, BenchNews, BenchRound, BenchTask, Failure, InputSize
 from fx_explorer.session import SessionWriter
@@ -70,6 +72,8 @@ class Bench:
         self._python = python
         self._tell = tell
         self._number = writer.count(BenchCell) + 1
+        self._told: dict[str, object] = {}
+        """What is known of the bench as a whole."""
         self._deadline = time.monotonic() + plan.budget_s if plan.budget_s is not None else None
 
     async def run(self) -> None:
@@ -78,17 +82,28 @@ class Bench:
         ends all processes; what was measured by then is in the session.
         """
         combinations, contenders = list(self._plan.combinations()), self._plan.contenders()
+        found = await asyncio.to_thread(machine)
+        self._told = {"machine": found, "threads": self._plan.threads, "budget_s": self._plan.budget_s}
         with self._writer.transaction():
-            self._writer.set_meta(
-                "bench", {"machine": machine(), "threads": self._plan.threads, "budget_s": self._plan.budget_s}
-            )
+            self._write(state="running")
             cells = [[self._added(contender.cell(sizes, self._number)) for contender in contenders] for sizes in combinations]
-        with tempfile.TemporaryDirectory(prefix="fx-explorer-bench-") as folder:
+        folder, lock = leftovers.new_directory()
+        state = "stopped"
+        try:
             for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):
                 place = f"{of_size[0].size} ({i + 1} of {len(cells)})" if len(cells) > 1 else of_size[0].size
                 share = _Share(self._deadline, GRACE * (self._plan.budget_s or 0.0), len(cells) - i)
-                taken = _SizeOfBench(self._plan, self._writer, self._python, self._telling(place), share)
-                await taken.measure(sizes, list(zip(contenders, of_size, strict=True)), Path(folder) / f"{i}.pt", i == 0)
+                taken = _SizeOfBench(self._plan, self._writer, self._python, self._telling(place), share, folder)
+                await taken.measure(sizes, list(zip(contenders, of_size, strict=True)), is_first=i == 0)
+            state = "finished"
+        finally:
+            self._write(state=state)
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.release()
+
+    def _write(self, *, state: str, doing: str = "") -> None:
+        """Write how the bench stands, and what it is doing."""
+        self._writer.set_meta("bench", {**self._told, "state": state, "doing": doing})
 
     def _added(self, cell: BenchCell) -> BenchCell:
         return replace(cell, id=self._writer.add(cell))
@@ -96,7 +111,10 @@ class Bench:
     def _telling(self, place: str) -> _ToldHere:
         def tell(doing: str, number: int = 0) -> None:
             left_s = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-            self._tell(BenchProgress(place, doing, number, left_s))
+            progress = BenchProgress(place, doing, number, left_s)
+            if number <= 1:
+                self._write(state="running", doing=progress.without_figures)
+            self._tell(progress)
 
         return tell
 
@@ -149,20 +167,25 @@ Keep = Callable[[_Running, BenchNews], object]
 class _SizeOfBench:
     """Measures the cells of one size."""
 
-    def __init__(self, plan: BenchPlan, writer: SessionWriter, python: str, tell: _ToldHere, share: _Share) -> None:
+    def __init__(
+        self, plan: BenchPlan, writer: SessionWriter, python: str, tell: _ToldHere, share: _Share, folder: Path
+    ) -> None:
+        """``folder`` is for what the processes share, and for their caches."""
         self._plan = plan
         self._writer = writer
         self._python = python
         self._tell = tell
         self._share = share
+        self._folder = folder
 
     async def measure(
-        self, sizes: tuple[InputSize, ...], planned: list[tuple[Contender, BenchCell]], reference: Path, is_first: bool
+        self, sizes: tuple[InputSize, ...], planned: list[tuple[Contender, BenchCell]], *, is_first: bool
     ) -> None:
         """Start the cells one after the other, and then have them take turns. Where the uncompiled
         program fails, nothing can be compared with it, and no other cell is started.
         """
         running: list[_Running] = []
+        reference = self._folder / f"{planned[0][1].id}.pt"
         async with contextlib.AsyncExitStack() as until:
             for contender, cell in planned:
                 if self._share.is_all_spent:
@@ -173,7 +196,7 @@ class _SizeOfBench:
                     running.append(await self._ready(task, cell, until))
                 except CellFailed as failed:
                     self._end(cell, failed)
-                    if failed.is_usage and is_first and not contender.is_compiled:
+                    if failed.is_usage and is_first:  # it would be the same at every size
                         raise UsageError(failed.message) from failed
                     if not contender.is_compiled:
                         self._leave_out([other for _, other in planned if other.is_compiled])
@@ -184,7 +207,7 @@ class _SizeOfBench:
     async def _ready(self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack) -> _Running:
         """Start a cell and wait until it is stable."""
         starting = ContenderProcess.started(
-            task, self._python, self._plan.timeout_s, lambda doing: self._tell(f"{cell.contender}: {doing}")
+            task, self._folder, self._python, self._plan.timeout_s, lambda doing: self._tell(f"{cell.contender}: {doing}")
         )
         process = await until.enter_async_context(starting)
         ready = await process.answer()

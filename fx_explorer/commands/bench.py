@@ -23,7 +23,7 @@ from fx_explorer.command_line.capture_options import add_setting_argument, add_w
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.command_line.progress import CaptureNarration
-from fx_explorer.errors import ProgramError, UsageError
+from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
 from fx_explorer.output_file import OutputFile
 from fx_explorer.report.bench_picture import check_libraries
@@ -49,8 +49,8 @@ examples:
   fx-explorer bench model.py --backends inductor,my_backend.py:compile -o bench.fxs
   fx-explorer bench bench.fxs --format markdown                     once more, from what was saved
 
-exit codes: 0 measured · 1 a contender gives other results, or could not be measured · 3 the program raises uncompiled, too
-130 stopped: what was measured is told
+exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails or takes too long · 3 the program
+raises uncompiled, too · 4 it dies or takes too long uncompiled, too · 130 stopped: what was measured is told
 """
 
 
@@ -95,11 +95,24 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot or svg:
         check_libraries(svg=bool(svg), plot=arguments.plot)
     if is_session(arguments.target):
-        if arguments.output:
-            raise UsageError("-o is for targets: a session that is given is saved already")
+        _check_saved(arguments)
         with SessionReader(arguments.target) as reader:
             return _tell(reader, arguments, svg)
     return asyncio.run(_measure(arguments, svg))
+
+
+OF_TELLING = ("target", "format", "svg", "plot", "force")
+"""Options that a bench which is saved can be told with."""
+
+
+def _check_saved(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for options that would measure: the bench that is given is measured already."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    given = [name for name, value in vars(arguments).items() if name not in OF_TELLING and value != parser.get_default(name)]
+    if given:
+        option_name = "-o" if given[0] == "output" else f"--{given[0].replace('_', '-')}"
+        raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")
 
 
 def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None) -> int:
@@ -145,22 +158,25 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
             narration.tell(f"session: {place.path} (tell it again with: fx-explorer bench {place.path})")
         with SessionReader(place.path if place else session) as reader:
             failed = _tell(reader, arguments, svg)
-            raised = _traceback(reader)
+            ended, raised = _of_uncompiled(reader)
         if raised and not stopped_by:
             narration.tell(raised)
-            return ProgramError.exit_code
-        return 128 + stopped_by if stopped_by else failed
+        return 128 + stopped_by if stopped_by else ended or failed
     finally:
         narration.end()
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
 
 
-def _traceback(reader: SessionReader) -> str:
-    """Return the traceback of a program that raised uncompiled at every size; empty for any other."""
-    uncompiled = [cell for cell in reader.rows(BenchCell) if not cell.is_compiled]
+def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
+    """Return the exit code of a program that fails uncompiled at every size, and its traceback where
+    it raised; 0 for any other.
+    """
+    states = {cell.state for cell in reader.rows(BenchCell) if not cell.is_compiled}
+    if not states or states & {"measured", "not_measured"}:
+        return 0, ""
     raised = [row for row in reader.rows(Failure) if row.where == "program"]
-    return reader.text(raised[-1].text) if raised and all(cell.state == "failed" for cell in uncompiled) else ""
+    return (ProgramError.exit_code, reader.text(raised[-1].text)) if raised else (WorkerError.exit_code, "")
 
 
 async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:

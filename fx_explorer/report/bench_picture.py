@@ -33,6 +33,9 @@ MARGIN = 0.1
 COLOURS = ("blue+", "orange+", "green+", "magenta+", "cyan+", "red+")
 """Of the contenders in the terminal."""
 
+MARKS = ("●", "▲", "■", "◆", "○", "△")
+"""Marks of their points, for where there are no colours."""
+
 SVG_SALT = "fx-explorer"
 """Makes the ids in an SVG the same each time, so that equal pictures are equal files."""
 
@@ -137,13 +140,13 @@ def draw(plot: _figure_class, figures: BenchFigures, drawn: Sequence[Curve]) -> 
     """Draw the curves with plotext: on the module, or on the plot of a widget."""
     sizes = figures.sizes
     plot.hline(1.0)
-    for curve, colour in zip(drawn, itertools.cycle(COLOURS)):
+    for curve, colour, mark in zip(drawn, itertools.cycle(COLOURS), itertools.cycle(MARKS)):
         places = curve.positions(sizes)
-        plot.plot(places, curve.speeds, marker="braille", color=colour, label=printable(curve.contender))
+        plot.plot(places, curve.speeds, marker="braille", color=colour, label=f"{mark} {printable(curve.contender)}")
         # Its interval, drawn as a line from end to end.
         for place, low, high in zip(places, curve.lows, curve.highs, strict=True):
             plot.plot([place, place], [low, high], marker="braille", color=colour)
-        plot.scatter(places, curve.speeds, marker="●", color=colour)
+        plot.scatter(places, curve.speeds, marker=mark, color=colour)
     plot.ylim(*shown_range(drawn))
     plot.xlim(-0.25, len(sizes) - 0.75)
     plot.xticks(range(len(sizes)), [printable(size or "example") for size in sizes])

@@ -12,6 +12,7 @@ from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
 from fx_explorer.analysis.bench.interval import Interval
 from fx_explorer.analysis.bench.table import HEADER, row_of
 from fx_explorer.analysis.bench.verdict import difference, verdict
+from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 
 SCHEMA = "fx-explorer/bench/1"
@@ -52,7 +53,7 @@ def bench_json(figures: BenchFigures) -> str:
         "target": figures.target,
         "verdict": verdict(figures),
         "machine": figures.machine,
-        "threads": figures.threads,
+        "state": figures.state,
         "budget_s": figures.budget_s,
         "cells": [_nested(one) for one in figures.cells],
     }
@@ -78,11 +79,9 @@ def _notes(figures: BenchFigures) -> list[str]:
             if cell.clock == "events"
             else "the clock around blocks of calls"
         )
-        told.append(
-            f"Measured on {on}, by {clock}. Inputs: {cell.inputs}."
-            if len(figures.sizes) == 1
-            else f"Measured on {on}, by {clock}."
-        )
+        told.append(f"Measured on {on}, {counted(cell.threads, 'thread')}, torch {cell.torch}, by {clock}.")
+        if len(figures.sizes) == 1:
+            told.append(f"Inputs: {cell.inputs}.")
     return told
 
 
@@ -115,7 +114,7 @@ def _nested(one: CellFigures) -> dict[str, object]:
 _OF_CELL = (
     *("is_compiled", "inputs", "trains", "first_call_s", "warm_up_s", "warm_up_calls", "is_unstable", "graphs"),
     *("graph_breaks", "recompiles", "peak_bytes", "agreement", "largest_difference", "where", "error", "reference_error"),
-    *("device", "clock", "notes"),
+    *("device", "torch", "threads", "clock", "notes"),
 )
 
 

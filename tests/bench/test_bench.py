@@ -79,6 +79,8 @@ def test_a_saved_bench_tells_the_same_again(tmp_path: Path, capsys: pytest.Captu
     first = json.loads(capsys.readouterr().out)
     bench(session, "--format", "json")
     assert json.loads(capsys.readouterr().out) == first
+    assert bench(session, "--batch", "3") == 2
+    assert "--batch is for targets" in capsys.readouterr().err
     bench(session, "--svg", svg)
     assert svg.read_text().startswith("<?xml")
     assert not first["cells"][0]["trains"]
@@ -118,6 +120,9 @@ def test_chance_is_seeded_and_compared_where_the_same_numbers_are_drawn(
         (("net.py", "--batch", "2", "--batch", "4,4", "--size", "x:0=4", "--size", "x:0=8"), "the size x:0 is given twice"),
         (("net.py", "--size", "y:0=4"), "there is no input 'y': the inputs are x"),
         (("script.py",), "is run as a script"),
+        (("net.py", "--backends", "eager,no_such_backend"), "there is no backend 'no_such_backend'"),
+        (("net.py", "--stance", "no_such_stance"), "no_such_stance"),
+        (("net.py", "--batch", "7", "--size", "x:0=2"), "at once"),
         (("bench.fxs",), "bench.fxs"),
     ],
 )
@@ -137,27 +142,71 @@ def test_what_cannot_be_measured_ends_with_2_and_says_why(
     assert ended == (5 if words == ("bench.fxs",) else 2)
 
 
+RAISING = PROGRAM + "\ndef raising(graph, inputs):\n    raise ValueError('no more graphs')\n"
+
+
 def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench(file_of(tmp_path), "--backends", "aot_eager,no_such_backend", "--budget", "12", "--format", "json") == 1
+    file = file_of(tmp_path, RAISING)
+    assert bench(file, "--backends", f"{file}:raising,aot_eager", "--budget", "12", "--format", "json") == 1
     told = json.loads(capsys.readouterr().out)
-    assert [cell["state"] for cell in told["cells"]] == ["measured", "measured", "failed"]
-    assert "there is no backend 'no_such_backend'" in told["cells"][2]["message"]
-    assert "Choose one with --backends" in told["cells"][2]["message"]
-    assert told["cells"][1]["speed_up"]
+    assert [cell["state"] for cell in told["cells"]] == ["measured", "failed", "measured"]
+    assert "no more graphs" in told["cells"][1]["message"]
+    assert told["cells"][2]["speed_up"]
+
+
+INSIDE = """
+import torch
+
+def refusing(graph, inputs):
+    raise ValueError("compiled after all")
+
+inner = torch.compile(lambda x: torch.relu(x), backend=refusing)
+
+def model(x):
+    return inner(x) + 1
+
+example_inputs = (torch.randn(4, 16),)
+"""
+
+
+def test_what_the_program_itself_compiles_is_not_compiled_in_the_uncompiled_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program's own backend raises: only uncompiled, and in one graph with another backend, it is not asked."""
+    assert bench(file_of(tmp_path, INSIDE), "--backends", "eager", "--budget", "8", "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [cell["state"] for cell in told["cells"]] == ["measured", "measured"]
+
+
+STALE = (
+    PROGRAM
+    + """
+def stale(graph, inputs):
+    kept = []
+    def call(*given):
+        kept.append(graph(*given))
+        return kept[0]
+    return call
+"""
+)
+
+
+def test_a_contender_that_gives_its_first_answer_again_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = file_of(tmp_path, STALE.replace("torch.ones(4, 16)", "torch.randn(4, 16)"))
+    assert bench(file, "--backends", f"{file}:stale", "--budget", "8", "--no-train") == 1
+    assert "gives other results: output 0, with other values, differs" in capsys.readouterr().out
 
 
 def test_a_program_that_raises_uncompiled_too_ends_with_3_and_its_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bench(f"{file_of(tmp_path)}:broken") == 3
+    file = file_of(tmp_path, PROGRAM.replace("return torch.relu", "raise KeyError('lost'); return torch.relu"))
+    assert bench(file) == 3
     printed = capsys.readouterr()
-    assert "broken() missing 1 required positional argument" in printed.out
+    assert "uncompiled failed: KeyError: 'lost'" in printed.out
     assert "Traceback (most recent call last)" in printed.err
-
-
-def test_a_stance_that_is_none_is_told_with_those_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench(file_of(tmp_path), *ONE, "--stance", "no_such_stance") == 1
-    assert "no_such_stance" in capsys.readouterr().out
+    assert f'File "{file}", line 10, in forward' in printed.err
+    assert "fx_explorer" not in printed.err.replace(str(tmp_path), "").replace("fx-explorer", "")
 
 
 FIXED = PROGRAM.replace("self.fc(x)", "self.fc(x).view(4, 16)")

@@ -14,6 +14,7 @@ import pytest
 from fx_explorer.analysis.bench.cells import BenchFigures, bench_figures
 from fx_explorer.analysis.bench.interval import Interval, median_interval
 from fx_explorer.analysis.bench.verdict import problems, verdict
+from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.report.bench_picture import bench_plot, bench_svg
@@ -27,11 +28,15 @@ INDUCTOR = replace(MEASURED, contender="inductor", graphs=1, first_call_s=9.0, w
 Times = Sequence[float]
 
 
-def figures(tmp_path: Path, *cells: tuple[BenchCell, Times], budget_s: float | None = None) -> BenchFigures:
+def figures(
+    tmp_path: Path, *cells: tuple[BenchCell, Times], budget_s: float | None = None, state: str = "finished"
+) -> BenchFigures:
     """The figures of a session with these cells, with the seconds per call of each round."""
     path = tmp_path / f"{len(list(tmp_path.iterdir()))}.fxs"
     with SessionWriter(path) as writer:
-        writer.set_meta("bench", {"machine": {"processor": "a processor", "processors": 2, "load": 0.1}, "budget_s": budget_s})
+        writer.set_meta(
+            "bench", {"machine": {"processor": "a processor", "processors": 2}, "budget_s": budget_s, "state": state}
+        )
         writer.set_meta("target", {"name": "net.py", "kind": "bench"})
         for cell, times in cells:
             number = writer.add(cell)
@@ -94,8 +99,8 @@ def test_where_intervals_overlap_there_is_no_winner(tmp_path: Path) -> None:
         tmp_path, (UNCOMPILED, [0.001 * one for one in noise]), (INDUCTOR, [0.001 * one for one in reversed(noise)])
     )
     told = " ".join(verdict(found))
-    assert told.startswith("Compiling does not pay here")
-    assert "inductor: no difference from uncompiled" in told
+    assert told.startswith("It was not shown that compiling pays")
+    assert "inductor: no difference shown, between 0." in told
     assert found.cells[1].pays_after is None
 
 
@@ -115,7 +120,7 @@ def test_it_pays_from_the_batch_on_from_which_it_is_faster(tmp_path: Path) -> No
     told = verdict(figures(tmp_path, *cells))[0]
     assert told.startswith("inductor pays from batch 32 on:")
     assert "Below: batch 1, 0.7" in told
-    assert "batch 8, no difference" in told
+    assert "batch 8, no difference shown" in told
 
 
 def test_sizes_that_do_not_grow_have_no_point_from_which_it_pays(tmp_path: Path) -> None:
@@ -129,6 +134,51 @@ def test_sizes_that_do_not_grow_have_no_point_from_which_it_pays(tmp_path: Path)
 def test_a_budget_that_is_too_small_is_said_and_no_speed_is_told(tmp_path: Path) -> None:
     found = figures(tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, about(0.0001, 3)), budget_s=5.0)
     assert verdict(found)[0].startswith("A budget of 5 s is too small to say anything")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("running", "Still measuring."), ("stopped", "The bench was stopped: this is what was measured before.")],
+)
+def test_a_bench_that_runs_or_was_stopped_does_not_blame_the_budget(tmp_path: Path, state: str, words: str) -> None:
+    found = figures(tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, []), budget_s=180.0, state=state)
+    assert verdict(found)[0] == words
+    assert not any("budget" in sentence for sentence in verdict(found))
+
+
+def test_where_all_failed_the_budget_is_not_blamed(tmp_path: Path) -> None:
+    failed = replace(INDUCTOR, state="failed", message="RuntimeError: no.")
+    found = figures(tmp_path, (UNCOMPILED, about(0.001)), (failed, []), budget_s=20.0)
+    assert verdict(found) == [
+        "Nothing can be said about speed: no contender could be measured.",
+        "inductor failed: RuntimeError: no.",
+    ]
+
+
+@pytest.mark.parametrize("batches", [(1,), (1, 8)])
+def test_who_gives_wrong_results_never_pays_and_comes_first(tmp_path: Path, batches: tuple[int, ...]) -> None:
+    wrong = replace(INDUCTOR, agreement="wrong", largest_difference=0.5, where="output 0")
+    cells = [(at(cell, batch), about(took_s)) for batch in batches for cell, took_s in ((UNCOMPILED, 0.001), (wrong, 0.00001))]
+    told = verdict(figures(tmp_path, *cells))
+    assert told[0].startswith("inductor gives other results at batch 1: output 0 differs by up to 0.5")
+    assert not any("pays" in sentence or "as fast" in sentence for sentence in told)
+
+
+def test_who_compiled_nothing_and_who_compiled_often_is_told(tmp_path: Path) -> None:
+    nothing, often = replace(INDUCTOR, graphs=0), replace(INDUCTOR, contender="eager", recompiles=8)
+    told = " ".join(verdict(figures(tmp_path, (UNCOMPILED, about(0.001)), (nothing, about(0.001)), (often, about(0.001)))))
+    assert "inductor compiled nothing: what was measured is the program as Python runs it." in told
+    assert "eager: 8 recompiles before measuring" in told
+
+
+def test_an_interval_that_ends_at_almost_1_is_not_told_as_1(tmp_path: Path) -> None:
+    found = figures(tmp_path, (UNCOMPILED, [0.001] * 10), (INDUCTOR, [0.001003] * 10))
+    assert "0.997 × (0.997 to 0.997)" in " ".join(verdict(found))
+
+
+def test_times_that_are_none_are_left_out(tmp_path: Path) -> None:
+    (cell,) = figures(tmp_path, (UNCOMPILED, [-1.0, 0.0, 0.002])).cells
+    assert cell.call_s == 0.002
 
 
 def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> None:
@@ -203,3 +253,17 @@ def test_a_picture_has_a_line_for_each_contender_and_one_for_break_even(tmp_path
 def test_nothing_measured_is_no_picture(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to draw"):
         bench_svg(figures(tmp_path, (UNCOMPILED, about(0.001))))
+
+
+# two benches
+
+
+def test_two_benches_are_compared_cell_by_cell(tmp_path: Path) -> None:
+    cells = [(at(UNCOMPILED, 1), about(0.001)), (at(INDUCTOR, 1), about(0.0005))]
+    faster = [(at(UNCOMPILED, 1), about(0.00101)), (at(INDUCTOR, 1), about(0.0002))]
+    figures(tmp_path, *cells)
+    figures(tmp_path, *faster)
+    with SessionReader(tmp_path / "0.fxs") as left, SessionReader(tmp_path / "1.fxs") as right:
+        found = {one.what: (one.left, one.right) for one in figures_of_both(left, right)}
+    assert found["a call, inductor at batch 1"] == ("499 µs", "200 µs")
+    assert "a call, uncompiled at batch 1, no difference shown" in found

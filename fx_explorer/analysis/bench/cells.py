@@ -32,6 +32,11 @@ class CellFigures:
     """
 
     @property
+    def is_wrong(self) -> bool:
+        """Return whether it gives other results: how fast it does that says nothing."""
+        return self.cell.agreement == "wrong"
+
+    @property
     def is_faster(self) -> bool:
         """Return whether the whole interval lies above 1."""
         return self.speed_up is not None and self.speed_up.low > 1
@@ -50,6 +55,10 @@ class BenchFigures:
     threads: int = 0
     budget_s: float | None = None
     target: str = ""
+    state: str = "finished"
+    """``running``, ``stopped`` or ``finished``."""
+    doing: str = ""
+    """What is being done, in words, while it is running."""
 
     @property
     def sizes(self) -> list[str]:
@@ -78,10 +87,19 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
     cells = [cell for cell in cells if cell.bench == last]
     by_cell: dict[int, dict[int, float]] = {}
     for row in rounds:
-        by_cell.setdefault(row.cell, {})[row.number] = row.call_s
+        if row.call_s > 0:  # anything else is no time, and of a damaged session
+            by_cell.setdefault(row.cell, {})[row.number] = row.call_s
     uncompiled = {cell.size: (cell, by_cell.get(cell.id, {})) for cell in cells if not cell.is_compiled}
     figures = [_figures(cell, by_cell.get(cell.id, {}), *uncompiled.get(cell.size, (cell, {}))) for cell in cells]
-    return BenchFigures(figures, told.get("machine", {}), told.get("threads", 0), told.get("budget_s"), target.get("name", ""))
+    return BenchFigures(
+        figures,
+        told.get("machine", {}),
+        told.get("threads", 0),
+        told.get("budget_s"),
+        target.get("name", ""),
+        told.get("state", "finished"),
+        told.get("doing", ""),
+    )
 
 
 def _figures(cell: BenchCell, calls_s: dict[int, float], reference: BenchCell, uncompiled_s: dict[int, float]) -> CellFigures:

@@ -6,6 +6,8 @@ from fx_explorer.analysis.bench.cells import CellFigures
 from fx_explorer.analysis.measured_times import run_time, with_spread
 from fx_explorer.analysis.words import seconds, size
 
+MS = 1e-3
+
 CellRow = tuple[str, ...]
 
 HEADER = ("size", "contender", "a call", "speed-up", "first call", "pays after", "memory", "graphs", "results")
@@ -32,7 +34,7 @@ def row_of(one: CellFigures) -> CellRow:
         cell.contender,
         _call(one),
         _speed_up(one),
-        seconds(cell.first_call_s),
+        seconds(cell.first_call_s) if cell.first_call_s >= MS else run_time(cell.first_call_s),
         "" if one.pays_after is None else f"{one.pays_after:,}",
         "" if cell.peak_bytes < 0 else size(cell.peak_bytes),
         _graphs(one),

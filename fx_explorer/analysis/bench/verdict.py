@@ -11,19 +11,22 @@ from fx_explorer.analysis.bench.interval import Interval
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, listed, seconds
 
-BUSY = 0.5
-"""Load per processor from which a machine counts as busy: something else takes its time."""
+BUSY = 0.3
+"""Part of all processors' time that other programs took, from which a machine counts as busy."""
 
 
 def verdict(figures: BenchFigures) -> list[str]:
-    """Return the sentences, the one that answers "is it worth it?" first."""
+    """Return the sentences: wrong results first, then the one that answers "is it worth it?"."""
     compiled = [name for name in figures.contenders if any(one.cell.is_compiled for one in figures.of_contender(name))]
-    timed = [one for one in figures.cells if one.speed_up]
-    if not timed:
-        return [_nothing_timed(figures), *_beside(figures, compiled)]
+    wrong = list(filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled)))
+    beside = _beside(figures, compiled)
+    if not any(one.speed_up for one in figures.cells):
+        return [*_unfinished(figures), *wrong, *_nothing_timed(figures), *beside]
     if len(figures.sizes) == 1:
-        return [*_at_one_size(figures.of_size(figures.sizes[0])), *_beside(figures, compiled)]
-    return [*(sentence for name in compiled for sentence in _over_sizes(name, figures)), *_beside(figures, compiled)]
+        answer = _at_one_size(figures.of_size(figures.sizes[0]))
+    else:
+        answer = (sentence for name in compiled for sentence in _over_sizes(name, figures))
+    return [*wrong, *answer, *_unfinished(figures), *beside]
 
 
 FAILED = ("failed", "out_of_memory", "timed_out")
@@ -40,58 +43,85 @@ def problems(figures: BenchFigures) -> list[str]:
 
 def times(interval: Interval) -> str:
     """Return ``1.83 × (1.80 to 1.86)``."""
-    return f"{interval.middle:.2f} × ({interval.low:.2f} to {interval.high:.2f})"
+    return f"{_factor(interval.middle)} × ({_factor(interval.low)} to {_factor(interval.high)})"
 
 
-def _nothing_timed(figures: BenchFigures) -> str:
-    if figures.budget_s is not None and any(one.cell.state in ("measured", "not_measured") for one in figures.cells):
+def _factor(value: float) -> str:
+    """Return two digits; three where two would say 1.00 of what is not 1."""
+    return f"{value:.3f}" if f"{value:.2f}" == "1.00" and value != 1 else f"{value:.2f}"
+
+
+def _unfinished(figures: BenchFigures) -> Iterator[str]:
+    """Say that more may come, or would have."""
+    if figures.state == "running":
+        yield f"Still measuring{': ' + figures.doing if figures.doing else ''}."
+    elif figures.state == "stopped":
+        yield "The bench was stopped: this is what was measured before."
+
+
+def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
+    """Say why nothing can be said about speed."""
+    uncompiled = [one for one in figures.cells if not one.cell.is_compiled]
+    others = [one for one in figures.cells if one.cell.is_compiled]
+    if all(one.cell.state in FAILED for one in uncompiled):
+        yield "Nothing can be compared: the uncompiled program itself could not be measured."
+    elif others and all(one.cell.state in FAILED for one in others):
+        yield "Nothing can be said about speed: no contender could be measured."
+    elif figures.state == "finished" and figures.budget_s is not None:
         what = "give it more with --budget, or fewer sizes and contenders"
-        return f"A budget of {figures.budget_s:g} s is too small to say anything: {what}."
-    if all(one.cell.state == "not_measured" and not one.cell.message for one in figures.cells):
-        return "Nothing was measured: the bench was stopped."
-    return "Nothing can be said about speed: no contender was measured often enough beside the uncompiled program."
+        yield f"A budget of {figures.budget_s:g} s is too small to say anything: {what}."
+    elif figures.state == "finished":
+        yield "Nothing can be said about speed: no contender was measured often enough beside the uncompiled program."
 
 
 def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
     uncompiled = next(one for one in cells if not one.cell.is_compiled)
-    faster = sorted((one for one in cells if one.is_faster), key=_speed, reverse=True)
+    right = [one for one in cells if one.speed_up and not one.is_wrong]
+    faster = sorted((one for one in right if one.is_faster), key=_speed, reverse=True)
     what = "a training step" if uncompiled.cell.trains else "a call"
-    if not faster:
-        yield f"Compiling does not pay here: uncompiled, {what} takes {_took(uncompiled)}, and nothing is faster."
-    else:
+    if faster:
         best = faster[0]
         yield (
             f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as fast as uncompiled, "
             f"{_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
-        )
+        ).strip()
         alike = [one.cell.contender for one in faster[1:] if _overlap(one, best)]
         if alike:
             yield f"{listed(alike)} cannot be told apart from it: the intervals overlap."
-    for one in cells:
-        if one.speed_up and one not in faster[:1]:
+    elif right and all(one.is_slower for one in right):
+        yield f"Compiling does not pay here: uncompiled, {what} takes {_took(uncompiled)}, and all that was measured is slower."
+    elif right:
+        yield f"It was not shown that compiling pays: uncompiled, {what} takes {_took(uncompiled)}; nothing is clearly faster."
+    for one in right:
+        if one not in faster[:1]:
             yield f"{one.cell.contender}: {_compared(one)}."
 
 
 def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
     """Say from which size on a contender pays. Sizes are in the order in which they were asked for."""
-    cells = [one for one in figures.of_contender(name) if one.speed_up]
+    cells = [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong]
     if not cells:
         return
     faster = [one for one in cells if one.is_faster]
-    speeds = sorted(map(_speed, faster))
-    span = (
-        f"{speeds[0]:.2f} to {speeds[-1]:.2f} × as fast as uncompiled" if len(speeds) > 1 else "".join(map(_compared, faster))
-    )
-    if len(faster) == len(cells):
-        yield f"{name} pays at every size that was measured: {span}."
-    elif not faster:
+    others = [one for one in cells if not one.is_faster]
+    if not others:
+        yield f"{name} pays at every size that was measured: {_span(faster)}."
+    elif all(one.is_slower for one in cells):
         yield f"{name} does not pay at any size that was measured: {_listed(cells)}."
+    elif not faster:
+        yield f"{name} was not shown to pay at any size that was measured: {_listed(cells)}."
     elif _is_from(cells):
-        others = [one for one in cells if not one.is_faster]
-        yield f"{name} pays from {faster[0].cell.size} on: {span}. Below: {_listed(others)}."
+        yield f"{name} pays from {faster[0].cell.size} on: {_span(faster)}. Below: {_listed(others)}."
     else:
-        others = [one for one in cells if not one.is_faster]
-        yield f"{name} pays at {listed(one.cell.size for one in faster)}: {span}. Otherwise: {_listed(others)}."
+        yield f"{name} pays at {listed(one.cell.size for one in faster)}: {_span(faster)}. Otherwise: {_listed(others)}."
+
+
+def _span(cells: Sequence[CellFigures]) -> str:
+    """Say how much faster the cells are, from the least to the most."""
+    if len(cells) == 1:
+        return _compared(cells[0])
+    speeds = sorted(map(_speed, cells))
+    return f"{_factor(speeds[0])} to {_factor(speeds[-1])} × as fast as uncompiled"
 
 
 def _is_from(cells: Sequence[CellFigures]) -> bool:
@@ -112,7 +142,8 @@ def _compared(one: CellFigures) -> str:
     assert one.speed_up is not None
     if one.is_faster or one.is_slower:
         return f"{_times(one)} as fast as uncompiled"
-    return f"no difference from uncompiled ({_times(one)} as fast)"
+    low, high = (_factor(end) for end in (one.speed_up.low, one.speed_up.high))
+    return f"no difference shown, between {low} and {high} × as fast as uncompiled"
 
 
 def _times(one: CellFigures) -> str:
@@ -152,17 +183,13 @@ def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
 
 
 def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
-    if wrong := _wrong_results(name, cells):
-        yield wrong
-        return
-    for one in cells:
-        if one.cell.agreement == "as_exact":
-            yield f"{name} rounds otherwise{_at(one)}: {difference(one)}."
-            return
-    for one in cells:
-        if one.cell.agreement == "not_compared":
-            yield f"The results of {name} are {one.cell.agreement_words}."
-            return
+    """Say what is to be known of results that are not wrong."""
+    for kind in ("not_compared", "as_exact"):
+        first = next((one for one in cells if one.cell.agreement == kind), None)
+        if first and kind == "as_exact":
+            yield f"{name} rounds otherwise{_at(first)}: {difference(first)}."
+        elif first:
+            yield f"The results of {name} are {first.cell.agreement_words}."
 
 
 def _wrong_results(name: str, cells: Sequence[CellFigures]) -> str:
@@ -178,21 +205,28 @@ def difference(one: CellFigures) -> str:
     cell = one.cell
     if not cell.largest_difference:
         return cell.agreement_words
-    told = f"{cell.where} differs by up to {cell.largest_difference:.2g}"
+    told = f"{cell.where}{',' if ', ' in cell.where else ''} differs by up to {cell.largest_difference:.2g}"
     if cell.error or cell.reference_error:
         return f"{told}; from a run in float64 it is {cell.error:.1e} away, and uncompiled {cell.reference_error:.1e}"
     return f"{told}; {cell.agreement_words}".removesuffix("; ")
 
 
 def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
-    worst = max(cells, key=lambda one: (one.cell.graph_breaks, one.cell.recompiles), default=None)
-    if worst is None:
-        return
-    if worst.cell.is_unstable:
-        yield f"{name} was still compiling at each call{_at(worst)} when measuring began: its times hold compiling."
-    if worst.cell.graph_breaks:
-        cut, graphs = counted(worst.cell.graph_breaks, "graph break"), counted(worst.cell.graphs, "graph")
-        yield f"{name}: {cut} cut it into {graphs}{_at(worst)}."
+    """Say where little was compiled, or often."""
+    measured = [one for one in cells if one.cell.state == "measured"]
+    nothing = [one for one in measured if not one.cell.graphs]
+    if nothing:
+        yield f"{name} compiled nothing{_at(nothing[0])}: what was measured is the program as Python runs it."
+    unstable = next((one for one in measured if one.cell.is_unstable), None)
+    if unstable:
+        yield f"{name} was still compiling at each call{_at(unstable)} when measuring began: its times hold compiling."
+    broken = max(measured, key=lambda one: one.cell.graph_breaks, default=None)
+    if broken and broken.cell.graph_breaks:
+        yield f"{name}: {counted(broken.cell.graph_breaks, 'graph break')}{_at(broken)}; the app shows where."
+    again = max(measured, key=lambda one: one.cell.recompiles, default=None)
+    if again and again.cell.recompiles:
+        times_compiled = counted(again.cell.recompiles, "recompile")
+        yield f"{name}: {times_compiled}{_at(again)} before measuring; after too many, torch leaves a function to Python."
 
 
 def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:
@@ -203,14 +237,13 @@ def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:
             by_reason.setdefault((one.cell.state in FAILED, one.cell.message), []).append(one)
     for (has_failed, reason), of_reason in by_reason.items():
         places = listed((f"{one.cell.contender}{_at(one)}" for one in of_reason), 4)
-        yield f"{places} {'failed' if has_failed else 'not measured'}: {reason}."
+        yield f"{places} {'failed' if has_failed else 'not measured'}: {reason.rstrip('.')}."
 
 
 def _machine(figures: BenchFigures) -> Iterator[str]:
-    load, processors = figures.machine.get("load"), figures.machine.get("processors")
-    if isinstance(load, int | float) and isinstance(processors, int) and load > BUSY * processors:
-        busy = f"load {load:g} on {counted(processors, 'processor')}"
-        yield f"The machine was busy when it began ({busy}): intervals are wider than they need be."
+    busy = figures.machine.get("busy")
+    if isinstance(busy, int | float) and busy > BUSY:
+        yield f"The machine was busy when it began: other programs took {busy:.0%} of the processors' time."
 
 
 def _at(one: CellFigures) -> str:

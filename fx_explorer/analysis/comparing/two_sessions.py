@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections import Counter
 
 from fx_explorer import model
+from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.comparing.compare import LANGUAGES, Figure
 from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.kernels.counts import kernel_uses
+from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.saved_values import saved_total, storage_total
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted as counted_word
@@ -29,7 +31,24 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     is_summed = any(totals(reader).recompiles for reader in (left, right))
     sides = [_figures(reader, is_summed) for reader in (left, right)]
     # A side has no figure for a language that none of its kernels is in.
-    return [Figure(what, sides[0].get(what, "0"), sides[1].get(what, "0")) for what in dict.fromkeys([*sides[0], *sides[1]])]
+    figures = [Figure(what, sides[0].get(what, "0"), sides[1].get(what, "0")) for what in dict.fromkeys([*sides[0], *sides[1]])]
+    return [*figures, *_benches(left, right)]
+
+
+def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
+    """Return the time of a call of each cell that both sessions have measured. It says where the
+    intervals overlap: then no difference is shown.
+    """
+    sides = [bench_figures(reader) for reader in (left, right)]
+    cells = [{(one.cell.contender, one.cell.size): one.interval for one in side.cells} if side else {} for side in sides]
+    figures = []
+    for (contender, size_words), one in cells[0].items():
+        other = cells[1].get((contender, size_words))
+        if one and other:
+            alike = ", no difference shown" if one.low <= other.high and other.low <= one.high else ""
+            what = f"a call, {' at '.join(filter(None, (contender, size_words)))}{alike}"
+            figures.append(Figure(what, run_time(one.middle), run_time(other.middle)))
+    return figures
 
 
 def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:

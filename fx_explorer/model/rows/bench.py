@@ -76,6 +76,9 @@ class BenchCell:
     was not measured.
     """
     device: str = ""
+    torch: str = ""
+    """Version of torch."""
+    threads: int = 0
     clock: BenchClock = "wall"
     notes: tuple[str, ...] = ()
 

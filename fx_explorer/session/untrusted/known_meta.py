@@ -56,6 +56,16 @@ def _is_request(value: Any) -> bool:
     return True
 
 
+def _is_bench(value: Any) -> bool:
+    texts = (value.get("state", ""), value.get("doing", ""))
+    numbers = (value.get("threads", 0), value.get("budget_s") or 0)
+    return (
+        isinstance(value.get("machine", {}), dict)
+        and all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | float) for number in numbers)
+    )
+
+
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "fx_explorer": _is_text,
     "started": _is_text,
@@ -69,4 +79,5 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "virtual_gpu": lambda value: isinstance(value, dict),
     "virtual_gpu_choices": lambda value: isinstance(value, list | dict),
     "counters": lambda value: isinstance(value, dict),
+    "bench": _is_bench,
 }

@@ -19,6 +19,7 @@ from fx_explorer.tui.dialogs.ask import Ask
 if TYPE_CHECKING:
     from fx_explorer.bench.driving import BenchProgress
     from fx_explorer.bench.plan import BenchPlan
+    from fx_explorer.model import CaptureRequest
 
 READ_S = 20
 
@@ -29,6 +30,8 @@ SUGGESTED = "--backends eager,aot_eager,inductor --batch 1,8,32 --budget 180"
 
 NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 A_SCRIPT = "A script cannot be called again and again: point at a model or function of it, FILE.py:OBJECT."
+QUESTION = "What is to be compared? Options as of fx-explorer bench"
+
 RUNS_ALREADY = "A bench runs already; esc stops it and keeps what it measured."
 
 RunBench = Callable[["BenchPlan", SessionWriter, str, Callable[["BenchProgress"], object]], Awaitable[None]]
@@ -50,13 +53,12 @@ class ProgramBench:
         self._services = services
         self._builds = builds
         self._is_running = False
+        self._suggested = SUGGESTED
         self.app = services.app
 
     @conversation("bench", "measure whether compiling pays")
     async def run(self) -> None:
         """Ask which backends and sizes, and begin."""
-        from fx_explorer.bench.arguments import typed_plan  # not needed for the first paint
-
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
         problem = RUNS_ALREADY if self._is_running else NO_TARGET if request is None else ""
@@ -66,16 +68,23 @@ class ProgramBench:
         if request.as_script or reader.is_of_a_script():
             self._services.notify(A_SCRIPT, title="not measured", severity="warning", timeout=READ_S)
             return
-        typed = await ask(self.app, Ask("What is to be compared? Options as of fx-explorer bench", SUGGESTED, verb="measures"))
-        if not typed:
-            return
-        try:
-            plan = typed_plan(typed, replace(request, gpu=None, no_weights=False, pause="", stay=False))
-        except UsageError as error:
-            self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+        plan = await self._asked(replace(request, gpu=None, no_weights=False, pause="", stay=False))
+        if plan is None:
             return
         await self._services.explorer.action_show_view("bench")
         self._services.begin(partial(self._measure, plan), "bench", GROUP, "measure whether compiling pays", exclusive=True)
+
+    async def _asked(self, request: CaptureRequest) -> BenchPlan | None:
+        """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
+        from fx_explorer.bench.arguments import typed_plan  # not needed for the first paint
+
+        while typed := await ask(self.app, Ask(QUESTION, self._suggested, verb="measures")):
+            self._suggested = typed
+            try:
+                return typed_plan(typed, request)
+            except UsageError as error:
+                self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+        return None
 
     async def _measure(self, plan: BenchPlan) -> None:
         from fx_explorer.client.trust import RUNS  # not needed for the first paint
@@ -84,15 +93,12 @@ class ProgramBench:
         try:
             reader = await self._builds.writable(RUNS)
             with SessionWriter(reader.path) as writer:
-                await self.run_bench(plan, writer, self._services.trial_worker.python, self._tell)
+                # What it is doing comes into the session with the rest, and the view shows it.
+                await self.run_bench(plan, writer, self._services.trial_worker.python, lambda progress: None)
         except FxExplorerError as error:
             self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
         finally:
             self._is_running = False
-            self._services.explorer.show_progress("")
-
-    def _tell(self, progress: BenchProgress) -> None:
-        self._services.explorer.show_progress(f"{progress.in_words} … esc stops it.")
 
     def stop(self) -> bool:
         """Stop on Escape. Returns whether there was something to stop."""

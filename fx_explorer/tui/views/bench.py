@@ -32,12 +32,21 @@ def bench_table(reader: SessionReader) -> Table:
     figures = bench_figures(reader)
     return Table(
         shows="Whether compiling pays: each contender beside the uncompiled program.",
-        notice=verdict(figures)[0] if figures else "",
+        notice=_notice(figures) if figures else "",
         origin="calls in processes of their own, which take turns; the range in brackets holds the speed-up with 95 %",
         columns=COLUMNS,
         rows=[_row(figures, one) for one in figures.cells] if figures else (),
         empty=NONE_YET,
     )
+
+
+def _notice(figures: BenchFigures) -> str:
+    """Return what must be seen: what is being done while it measures, else what went wrong, or the
+    answer.
+    """
+    if figures.state == "running":
+        return f"Measuring … {figures.doing} (esc stops it and keeps what there is)"
+    return verdict(figures)[0]
 
 
 def _row(figures: BenchFigures, one: CellFigures) -> TableRow:

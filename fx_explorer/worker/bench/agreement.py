@@ -8,43 +8,47 @@ compare theirs with it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from fx_explorer.model import AgreementKind
-from fx_explorer.worker.bench.calls import OTHER_SEED, Caller, Results, observed, state_of
+from fx_explorer.worker.bench.calls import OTHER_SEED, Caller, Results, State, observed, state_of
+from fx_explorer.worker.ending.explaining import one_line
 
 AS_EXACT = 2.0
 """A result is as exact as the uncompiled program's when its error is at most so many times as large.
 torch's own benchmarks ask for the same (``same`` in torch/_dynamo/utils.py).
 """
 
+CALLED_AGAIN = "it is another one at each call of the uncompiled program, too"
+
 RANDOM = (
-    "not compared: the results are other ones with other random numbers (dropout?), of which compiled code draws its own. "
-    "Measure it with --no-train, or with the model in eval mode, to compare"
+    "with other random numbers (dropout?) it is another one, and compiled code draws its own; in eval mode it can be compared"
 )
 
-OTHER_WEIGHTS = (
-    "not compared: the program has other parameters in each process. They do not come from torch's, NumPy's or Python's random "
-    "numbers, which are seeded"
+OTHER_BEGINNING = (
+    "not compared: the program has other parameters or inputs in each process, from random numbers that are not torch's, "
+    "NumPy's or Python's default ones, or that have a seed of their own"
 )
 
-_RANKS: tuple[AgreementKind, ...] = ("equal", "close", "as_exact", "wrong")
+_RANKS: tuple[AgreementKind, ...] = ("equal", "close", "as_exact", "not_compared", "wrong")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What the uncompiled program gave."""
+    """What the uncompiled program gave: with the example inputs, and with other values."""
 
-    results: Results
-    exact: Results = field(default_factory=dict)
+    results: list[Results]
+    exact: list[Results] = field(default_factory=list)
     """The results in float64; empty where there is no such run."""
     no_exact: str = ""
     """Why there is no such run."""
-    is_random: bool = False
-    weights: list[float] = field(default_factory=list)
+    varies: dict[str, str] = field(default_factory=dict)
+    """Name of a result that is not the same at each call → why, in words."""
+    content: list[float] = field(default_factory=list)
 
     def save(self, path: str) -> None:
         torch.save(vars(self), path)
@@ -64,6 +68,8 @@ class Difference:
     error: float = 0.0
     reference_error: float = 0.0
     words: str = ""
+    is_another_kind: bool = False
+    """Whether it is missing, new, or of another shape or dtype."""
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -71,29 +77,37 @@ class Difference:
 
 
 def reference_of(caller: Caller) -> Reference:
-    """Call the uncompiled program: as the others will be called, with other random numbers, and in
-    float64.
+    """Call the uncompiled program: as the others will be called, once more, with other random numbers,
+    and in float64.
     """
-    results = observed(caller)
-    others = observed(caller, OTHER_SEED)
+    state = State(caller.target.network)
+    first = observed(caller, state)
+    second = observed(caller.with_other_values(), state)
+    random = dict.fromkeys(_apart(first, observed(caller, state, OTHER_SEED)), RANDOM)
+    again = dict.fromkeys(_apart(first, observed(caller, state)), CALLED_AGAIN)
     exact, why = _in_float64(caller)
-    return Reference(results, exact, why, not _are_close(results, others), weights(caller))
+    return Reference([first, second], exact, why, {**random, **again}, content(caller))
 
 
-def weights(caller: Caller) -> list[float]:
-    """Return a number for each parameter and buffer, by which other contents are told."""
-    return [float(_wide(tensor.detach()).abs().sum()) for tensor in state_of(caller.target.network)]
+def content(caller: Caller) -> list[float]:
+    """Return a number for each parameter, buffer and input, by which other contents are told."""
+    found = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    return [float(_wide(_dense(tensor.detach())).abs().sum()) for tensor in found]
 
 
-def agreement(reference: Reference, results: Results, own_weights: list[float]) -> dict[str, Any]:
-    """Return the fields of a BenchCell that say how the results stand to the reference."""
-    if not all(map(math.isclose, reference.weights, own_weights)) or len(reference.weights) != len(own_weights):
-        return {"agreement": "not_compared", "agreement_words": OTHER_WEIGHTS}
-    if not (results or reference.results):
+def agreement(reference: Reference, results: list[Results], begins_with: list[float]) -> dict[str, Any]:
+    """Return the fields of a BenchCell that say how the results stand to the reference, call by
+    call.
+    """
+    if not _is_same_content(reference.content, begins_with):
+        return {"agreement": "not_compared", "agreement_words": OTHER_BEGINNING}
+    if not any(name.startswith("output") for name in reference.results[0] | results[0]):
         return {"agreement": "not_compared", "agreement_words": "not compared: it returns no tensor"}
-    worst = max((_difference(name, reference, results) for name in reference.results | results), key=lambda one: one.rank)
-    if reference.is_random and worst.kind not in ("equal", "close"):
-        return {"agreement": "not_compared", "agreement_words": RANDOM}
+    try:
+        # Of calls that are equally wrong, the first is told.
+        worst = max(_worst_of_calls(reference, results), key=lambda one: _RANKS.index(one.kind))
+    except (RuntimeError, NotImplementedError, TypeError) as error:  # a kind of tensor that torch cannot compare
+        return {"agreement": "not_compared", "agreement_words": f"not compared: {one_line(error)}"}
     return {
         "agreement": worst.kind,
         "agreement_words": worst.words or reference.no_exact,
@@ -104,38 +118,78 @@ def agreement(reference: Reference, results: Results, own_weights: list[float]) 
     }
 
 
-def _difference(name: str, reference: Reference, results: Results) -> Difference:
-    ours, theirs = results.get(name), reference.results.get(name)
+def _worst_of_calls(reference: Reference, results: list[Results]) -> Iterator[Difference]:
+    """Yield, for each call, the result that differs most from the uncompiled program's."""
+    exact = reference.exact or [{}] * len(results)
+    for ours, theirs, of_call, place in zip(results, reference.results, exact, PLACES, strict=False):
+        found = (_judged(name, reference, ours.get(name), theirs.get(name), of_call.get(name)) for name in theirs | ours)
+        worst = max(found, key=lambda one: one.rank)
+        yield replace(worst, name=f"{worst.name}{place}")
+
+
+def _judged(
+    name: str, reference: Reference, ours: torch.Tensor | None, theirs: torch.Tensor | None, exact: torch.Tensor | None
+) -> Difference:
+    """Compare one result; one that differs from call to call uncompiled, too, is not judged by its
+    values.
+    """
+    found = _difference(name, ours, theirs, exact)
+    if found.kind in ("as_exact", "wrong") and not found.is_another_kind and name in reference.varies:
+        return Difference("not_compared", name, words=f"not compared: {name}, since {reference.varies[name]}")
+    return found
+
+
+PLACES = ("", ", with other values")
+"""What is added to the name of a result of each call."""
+
+
+def _is_same_content(one: list[float], other: list[float]) -> bool:
+    return len(one) == len(other) and all(map(_is_same_number, one, other))
+
+
+def _is_same_number(one: float, other: float) -> bool:
+    return one == other or math.isclose(one, other) or (math.isnan(one) and math.isnan(other))
+
+
+def _difference(name: str, ours: torch.Tensor | None, theirs: torch.Tensor | None, exact: torch.Tensor | None) -> Difference:
     if ours is None or theirs is None:
-        return Difference("wrong", name, words=f"{name} is {'missing' if ours is None else 'new'}")
+        return Difference("wrong", name, words=f"{name} is {'missing' if ours is None else 'new'}", is_another_kind=True)
     for what, one, other in (("shape", list(theirs.shape), list(ours.shape)), ("dtype", theirs.dtype, ours.dtype)):
         if one != other:
-            return Difference("wrong", name, words=f"the {what} of {name} is {other}, and {one} uncompiled")
+            words = f"the {what} of {name} is {other}, and {one} uncompiled"
+            return Difference("wrong", name, words=words, is_another_kind=True)
     if _is_equal(ours, theirs):
         return Difference("equal", name)
-    exact = reference.exact.get(name)
     error, reference_error = (_error(tensor, exact) for tensor in (ours, theirs)) if exact is not None else (0.0, 0.0)
     largest = _largest(ours, theirs)
     if _is_close(ours, theirs):
         return Difference("close", name, largest, error, reference_error)
     is_as_exact = exact is not None and error <= max(AS_EXACT * reference_error, _rounding(ours, exact))
-    return Difference("as_exact" if is_as_exact else "wrong", name, largest, error, reference_error)
+    kind: AgreementKind = "as_exact" if is_as_exact and math.isfinite(error) else "wrong"
+    return Difference(kind, name, largest, error, reference_error)
 
 
-def _in_float64(caller: Caller) -> tuple[Results, str]:
+def _in_float64(caller: Caller) -> tuple[list[Results], str]:
     """Return the results in float64; or nothing, and why."""
     try:
-        results = observed(caller.in_float64())
+        wide = caller.in_float64()
+        state = State(wide.target.network)
+        results = [observed(one, state) for one in (wide, wide.with_other_values())]
     except Exception as error:  # noqa: BLE001 - the program was not written for float64: any error of its own
-        return {}, f"there is no run in float64 to compare with: {type(error).__name__}"
-    narrow = [name for name, one in results.items() if one.is_floating_point() and one.dtype != torch.float64]
+        return [], f"there is no run in float64 to compare with: {one_line(error)}"
+    narrow = [name for name, one in results[0].items() if one.is_floating_point() and one.dtype != torch.float64]
     if narrow:
-        return {}, f"there is no run in float64 to compare with: {narrow[0]} stays {results[narrow[0]].dtype}"
+        return [], f"there is no run in float64 to compare with: {narrow[0]} stays {results[0][narrow[0]].dtype}"
     return results, ""
 
 
-def _are_close(one: Results, other: Results) -> bool:
-    return one.keys() == other.keys() and all(_is_close(one[name], other[name]) for name in one)
+def _apart(one: Results, other: Results) -> list[str]:
+    """Return the names of results that differ between two calls of the uncompiled program."""
+    return [name for name, tensor in one.items() if name not in other or not _is_alike(tensor, other[name])]
+
+
+def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and _is_close(one, other)
 
 
 def _is_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -163,17 +217,27 @@ def _largest(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _error(tensor: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the root of the mean square difference from float64, over what is finite in both."""
-    apart = (_wide(tensor) - _wide(exact)).abs()
-    finite = apart[apart.isfinite()]
-    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    """Return the root of the mean square difference from float64; infinite where only one of the two
+    is not finite.
+    """
+    one, other = _wide(tensor), _wide(exact)
+    same = (one == other) | (one.isnan() & other.isnan())
+    apart = torch.where(same, torch.zeros_like(one), one - other).abs()
+    if not bool(apart.isfinite().all()):
+        return math.inf
+    return float(apart.square().mean().sqrt()) if apart.numel() else 0.0
 
 
 def _rounding(tensor: torch.Tensor, exact: torch.Tensor) -> float:
     """Return the error that writing the exact result in the dtype of ``tensor`` may make alone."""
     if not tensor.is_floating_point():
         return 0.0
-    return torch.finfo(tensor.dtype).eps * _error(exact, torch.zeros_like(exact))
+    finite = exact[exact.isfinite()]
+    return torch.finfo(tensor.dtype).eps * float(_wide(finite).square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,12 @@ from fx_explorer.worker.target.target import Target
 SEED, OTHER_SEED = 0, 1
 
 Results = dict[str, torch.Tensor]
-"""Name, ``output 0`` or ``gradient of fc.weight`` → a copy on the CPU."""
+"""Name, ``output 0``, ``gradient of fc.weight``, ``buffer mean`` or ``input 0 after the call`` → a copy on
+the CPU.
+"""
+
+OTHER_SCALE = 0.75
+"""Floating-point numbers of the second call are so many times the example's, in the opposite order."""
 
 
 def seed(number: int = SEED) -> None:
@@ -64,20 +69,31 @@ class Caller:
         return {name: tensor for name, tensor in self._named() if tensor.requires_grad and tensor.is_leaf}
 
     def _named(self) -> Iterator[tuple[str, torch.Tensor]]:
-        if self.target.network:
+        if self.target.network is not None:
             yield from self.target.network.named_parameters()
         yield from ((f"input {i}", tensor) for i, tensor in enumerate(self.target.arguments.tensors()))
 
     def results(self, output: object) -> Results:
-        """Return what the call gave: the tensors that it returned, then gradients."""
+        """Return what the call gave and left behind: the tensors that it returned, gradients, the
+        network's buffers, and its inputs.
+        """
         found = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
         if self.trains:
             found |= {f"gradient of {name}": leaf.grad for name, leaf in self.leaves.items() if leaf.grad is not None}
-        return {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
+        if self.target.network is not None:
+            found |= {f"buffer {name}": tensor for name, tensor in self.target.network.named_buffers()}
+        found |= {f"input {i} after the call": tensor for i, tensor in enumerate(self.target.arguments.tensors())}
+        return {name: _plain(tensor) for name, tensor in found.items()}
 
     def with_own_inputs(self) -> Caller:
         """Return the caller with copies of its inputs: a call may change them."""
         return replace(self, target=self.target.with_arguments(copied(self.target.arguments)))
+
+    def with_other_values(self) -> Caller:
+        """Return the caller with inputs of the same kind and other values: the example's in the
+        opposite order, so that indices stay in their range.
+        """
+        return replace(self, target=self.target.with_arguments(self.target.arguments.changed(_other_values)))
 
     def in_float64(self) -> Caller:
         """Return a caller of a copy of the program in double precision, uncompiled."""
@@ -91,27 +107,50 @@ class Caller:
         return replace(self, target=replace(wide, callable=function), function=function)
 
 
-def observed(caller: Caller, number: int = SEED) -> Results:
-    """Make a call on copies of the inputs, with random numbers from ``number`` on, and return its
-    results. The state of the network is afterwards as it was.
+class State:
+    """The content of a network's parameters and buffers at one moment."""
+
+    def __init__(self, network: torch.nn.Module | None) -> None:
+        self._content = [(tensor, tensor.detach().clone()) for tensor in state_of(network)]
+
+    def put_back(self) -> None:
+        with torch.no_grad():
+            for tensor, content in self._content:
+                tensor.copy_(content)
+
+
+def observed(caller: Caller, state: State, number: int = SEED) -> Results:
+    """Make a call on copies of the inputs, in this state and with random numbers from ``number`` on,
+    and return its results. The network is afterwards as it was before.
     """
-    own = caller.with_own_inputs()
-    network = own.target.network
-    before = [(tensor, tensor.detach().clone()) for tensor in state_of(network)]
+    own, now = caller.with_own_inputs(), State(caller.target.network)
+    state.put_back()
     seed(number)
     try:
         return own.results(own.call())
     finally:
-        with torch.no_grad():
-            for tensor, content in before:
-                tensor.copy_(content)
+        now.put_back()
         for leaf in own.leaves.values():
             leaf.grad = None
 
 
 def state_of(network: torch.nn.Module | None) -> list[torch.Tensor]:
     """Return parameters and buffers."""
-    return [*network.parameters(), *network.buffers()] if network else []
+    return [*network.parameters(), *network.buffers()] if network is not None else []
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy on the CPU that can be compared: a sparse one written out."""
+    copied = tensor.detach().cpu()
+    return (copied if copied.layout == torch.strided else copied.to_dense()).clone()
+
+
+def _other_values(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout != torch.strided:
+        return tensor
+    turned = tensor.detach().flip(tuple(range(tensor.dim())))
+    changed = turned * OTHER_SCALE if turned.is_floating_point() or turned.is_complex() else turned
+    return changed.to(tensor.dtype).requires_grad_(tensor.requires_grad)
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:

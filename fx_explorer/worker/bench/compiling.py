@@ -20,6 +20,8 @@ _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what the target gave to torch.compile, where the target itself is compiled already."""
+    if not calling.is_compiled(function):
+        return function
     if isinstance(function, torch._dynamo.OptimizedModule):
         original: Callable[..., Any] = function._orig_mod
         return original

@@ -8,13 +8,12 @@ Its first line of input is a ``BenchTask``; those after it are ``round`` and ``p
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import FxExplorerError, TargetError
 from fx_explorer.model import BenchNews, BenchTask, CellState
-from fx_explorer.worker.ending.explaining import one_line
+from fx_explorer.worker.ending.explaining import one_line, ran_out_of_memory, whole_text, without_our_frames
 from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.usable_torch import import_torch
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from fx_explorer.worker.bench.calls import Caller
 
 Send = Callable[[BenchNews], None]
-
-MAX_TRACEBACK = 100_000
-"""Most characters of a traceback that are told; its end counts."""
 
 IS_A_SCRIPT = (
     "{shown} is run as a script, and a bench calls one model or function again and again. Point at it, for example "
@@ -89,22 +85,25 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     is_gpu = any(tensor.device.type == "cuda" for tensor in caller.target.arguments.tensors()) or any(
         tensor.device.type == "cuda" for tensor in calls.state_of(caller.target.network)
     )
-    fields: dict[str, Any] = {}
     if not task.is_compiled:
         say("calling it uncompiled and in float64, to compare the others with")
         agreement.reference_of(caller).save(task.reference)
-    own_weights, own = agreement.weights(caller), caller.with_own_inputs()
+    state, begins_with, own = calls.State(caller.target.network), agreement.content(caller), caller.with_own_inputs()
     calls.seed()
     say("compiling it" if task.is_compiled else "calling it uncompiled")
     output, took_s = timing.timed(own.call, is_gpu)
-    results = own.results(output)  # before another call: gradients are those of the last one
+    first = own.results(output)  # before another call: gradients are those of the last one
     del output
     say("warming up")
     warm_up = timing.warmed_up(took_s, caller.call, is_gpu)
+    counted = _counted()
+    fields: dict[str, Any] = {}
     if task.is_compiled:
-        fields = agreement.agreement(agreement.Reference.load(task.reference), results, own_weights)
+        say("comparing its results")
+        second = calls.observed(caller.with_other_values(), state)
+        fields = agreement.agreement(agreement.Reference.load(task.reference), [first, second], begins_with)
     fields |= {
-        **_counted(),
+        **counted,
         "inputs": caller.target.arguments.describe(),
         "trains": caller.trains,
         "first_call_s": warm_up.first_call_s,
@@ -113,6 +112,8 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         "is_unstable": warm_up.is_unstable,
         "device": torch.cuda.get_device_name() if is_gpu else "cpu",
         "clock": timing.clock_of(is_gpu),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
         "notes": told,
     }
     send(BenchNews("ready", cell=fields))
@@ -153,14 +154,12 @@ def _apply(settings: dict[str, Any]) -> None:
 
 
 def _set_stance(task: BenchTask) -> None:
-    """Set the stance that is wanted; what the program itself gives to torch.compile runs uncompiled
-    in the uncompiled contender.
-    """
+    """Set the stance that is wanted of what is compiled."""
     import torch
 
     from fx_explorer.worker.target.stances import check_stance
 
-    stance = task.request.stance_wanted if task.is_compiled else "force_eager"
+    stance = task.request.stance_wanted if task.is_compiled else ""
     check_stance(stance)
     if stance:
         torch.compiler.set_stance(stance)
@@ -181,14 +180,8 @@ def _counted() -> dict[str, int]:
 
 def _failed(error: BaseException) -> BenchNews:
     is_ours = isinstance(error, FxExplorerError)
-    said = one_line(error)
-    words = said if is_ours else f"{type(error).__name__}: {said}".removesuffix(": ")
-    told = "" if is_ours else "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
-    return BenchNews("failed", words, is_ours, told, {"state": _state(error), "message": words})
-
-
-def _state(error: BaseException) -> CellState:
-    """Return the state of a cell that ended so. On the CPU torch's allocator says it in words alone."""
-    told = f"{type(error).__name__}: {error}"
-    is_memory = isinstance(error, MemoryError) or "OutOfMemoryError" in told or "can't allocate memory" in told
-    return "out_of_memory" if is_memory else "failed"
+    words = str(error) if is_ours else one_line(error)
+    error = error.with_traceback(without_our_frames(error.__traceback__))
+    told = "" if is_ours else whole_text(error)
+    state: CellState = "out_of_memory" if ran_out_of_memory(error) else "failed"
+    return BenchNews("failed", words, is_ours, told, {"state": state, "message": words})

@@ -27,7 +27,9 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
         dims = size.dims or batch_dims(named)
         for dim in dims:
             for tensor in _tensors_of(dim, named):
-                changes.setdefault(id(tensor), {})[dim.dim] = size.value
+                already = changes.setdefault(id(tensor), {}).setdefault(dim.dim, size.value)
+                if already != size.value:
+                    raise TargetError(f"dimension {dim.dim} of {dim.input} would be {already:,} and {size.value:,} at once")
         told.append(f"{size.name} is dimension {_in_words(dims)}")
     arguments = target.arguments.changed(lambda tensor: resized(tensor, changes.get(id(tensor), {})))
     return target.with_arguments(arguments), told

@@ -128,7 +128,8 @@ def is_compiled(function: object) -> bool:
     """
     if isinstance(function, torch.nn.Module):
         return isinstance(function, torch._dynamo.OptimizedModule) or function._compiled_call_impl is not None
-    return hasattr(function, "_torchdynamo_orig_callable")
+    # torch.compiler.disable leaves the original in the same place.
+    return hasattr(function, "_torchdynamo_orig_callable") and not getattr(function, "_torchdynamo_disable", False)
 
 
 def check_backend(name: str, option: str = "--backend") -> None:

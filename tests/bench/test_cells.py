@@ -210,10 +210,8 @@ def test_a_program_that_counts_its_calls_is_not_said_to_be_of_chance() -> None:
 
 def test_other_parameters_and_other_inputs_are_not_compared() -> None:
     called = caller(Net())
-    assert (
-        agreement(reference_of(called), both_calls(called), [1 + number for number in content(called)])["agreement"]
-        == "not_compared"
-    )
+    others = [1 + number for number in content(called)]
+    assert agreement(reference_of(called), both_calls(called), others)["agreement"] == "not_compared"
     other = dataclasses.replace(called, target=called.target.with_arguments(Arguments((torch.ones(16, 8),))))
     assert agreement(reference_of(called), both_calls(other), content(other))["agreement"] == "not_compared"
 

@@ -117,6 +117,9 @@ async def test_what_is_no_option_is_told(open_app: OpenApp, tmp_path: Path, type
         await driver.paste(typed)
         await driver.press("enter")
         await driver.until(lambda: told in messages(driver))
+        await driver.until(lambda: typed in driver.screen)
+        await driver.press("backspace")
+        await driver.until(lambda: typed[:-1] in driver.screen and typed not in driver.screen)
 
 
 async def test_a_script_cannot_be_measured(open_app: OpenApp, tmp_path: Path) -> None:

@@ -78,8 +78,9 @@ class ProgramBench:
         """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
         from fx_explorer.bench.arguments import typed_plan  # not needed for the first paint
 
-        while typed := await ask(self.app, Ask(QUESTION, self._suggested, verb="measures")):
-            self._suggested = typed
+        is_typed = False
+        while typed := await ask(self.app, Ask(QUESTION, self._suggested, verb="measures", is_typed=is_typed)):
+            self._suggested, is_typed = typed, True
             try:
                 return typed_plan(typed, request)
             except UsageError as error:

@@ -23,12 +23,14 @@ class Ask(Dialog[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
-    def __init__(self, question: str, suggestion: str, verb: str = "saves") -> None:
-        """``verb`` says what Enter does."""
+    def __init__(self, question: str, suggestion: str, verb: str = "saves", *, is_typed: bool = False) -> None:
+        """``verb`` says what Enter does. A suggestion that ``is_typed`` by the user already is edited;
+        any other is replaced by the first key.
+        """
         super().__init__()
         self._verb = verb
         self._question = question
-        self._input = Input(suggestion, compact=True)
+        self._input = Input(suggestion, compact=True, select_on_focus=not is_typed)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:

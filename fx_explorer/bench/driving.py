@@ -83,7 +83,7 @@ class Bench:
         """
         combinations, contenders = list(self._plan.combinations()), self._plan.contenders()
         found = await asyncio.to_thread(machine)
-        self._told = {"machine": found, "threads": self._plan.threads, "budget_s": self._plan.budget_s}
+        self._told = {"machine": found, "budget_s": self._plan.budget_s}
         with self._writer.transaction():
             self._write(state="running")
             cells = [[self._added(contender.cell(sizes, self._number)) for contender in contenders] for sizes in combinations]

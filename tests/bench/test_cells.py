@@ -222,6 +222,13 @@ def test_nan_among_the_parameters_does_not_keep_from_comparing() -> None:
     assert agreed(caller(net), dict)["agreement"] == "equal"
 
 
+def test_without_room_for_float64_the_rest_is_compared_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fx_explorer.worker.bench.agreement._free_bytes", lambda: 100)
+    reference = reference_of(caller(Net()))
+    assert reference.no_exact == "there is no run in float64 to compare with: there is no room for the model in float64"
+    assert reference.results[0]
+
+
 class Empty(torch.nn.ModuleList):
     """A module whose length, and so its truth, is that of an empty list."""
 

@@ -52,7 +52,6 @@ class BenchFigures:
 
     cells: Sequence[CellFigures]
     machine: dict[str, Any] = field(default_factory=dict)
-    threads: int = 0
     budget_s: float | None = None
     target: str = ""
     state: str = "finished"
@@ -94,7 +93,6 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
     return BenchFigures(
         figures,
         told.get("machine", {}),
-        told.get("threads", 0),
         told.get("budget_s"),
         target.get("name", ""),
         told.get("state", "finished"),

@@ -8,8 +8,11 @@ compare theirs with it.
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +25,8 @@ AS_EXACT = 2.0
 """A result is as exact as the uncompiled program's when its error is at most so many times as large.
 torch's own benchmarks ask for the same (``same`` in torch/_dynamo/utils.py).
 """
+
+NO_EXACT = "there is no run in float64 to compare with"
 
 CALLED_AGAIN = "it is another one at each call of the uncompiled program, too"
 
@@ -171,16 +176,34 @@ def _difference(name: str, ours: torch.Tensor | None, theirs: torch.Tensor | Non
 
 def _in_float64(caller: Caller) -> tuple[list[Results], str]:
     """Return the results in float64; or nothing, and why."""
+    if _bytes_in_float64(caller) > _free_bytes():
+        return [], f"{NO_EXACT}: there is no room for the model in float64"
     try:
         wide = caller.in_float64()
         state = State(wide.target.network)
         results = [observed(one, state) for one in (wide, wide.with_other_values())]
     except Exception as error:  # noqa: BLE001 - the program was not written for float64: any error of its own
-        return [], f"there is no run in float64 to compare with: {one_line(error)}"
+        return [], f"{NO_EXACT}: {one_line(error)}"
     narrow = [name for name, one in results[0].items() if one.is_floating_point() and one.dtype != torch.float64]
     if narrow:
-        return [], f"there is no run in float64 to compare with: {narrow[0]} stays {results[0][narrow[0]].dtype}"
+        return [], f"{NO_EXACT}: {narrow[0]} stays {results[0][narrow[0]].dtype}"
     return results, ""
+
+
+def _bytes_in_float64(caller: Caller) -> int:
+    """Return what a copy of the model in float64 takes, with its state and gradients."""
+    return 3 * 8 * sum(tensor.numel() for tensor in state_of(caller.target.network))
+
+
+def _free_bytes() -> int:
+    """Return how much memory a program can still get (proc(5), MemAvailable); without limit where that
+    is not told. A GPU says itself, by an error, when there is no more.
+    """
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return 1024 * int(found[1]) if found else sys.maxsize
 
 
 def _apart(one: Results, other: Results) -> list[str]:

@@ -108,10 +108,12 @@ class Caller:
 
 
 class State:
-    """The content of a network's parameters and buffers at one moment."""
+    """The content of a network's parameters and buffers at one moment. It is kept on the CPU, so that
+    a GPU need not hold a model twice.
+    """
 
     def __init__(self, network: torch.nn.Module | None) -> None:
-        self._content = [(tensor, tensor.detach().clone()) for tensor in state_of(network)]
+        self._content = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in state_of(network)]
 
     def put_back(self) -> None:
         with torch.no_grad():
@@ -132,6 +134,12 @@ def observed(caller: Caller, state: State, number: int = SEED) -> Results:
         now.put_back()
         for leaf in own.leaves.values():
             leaf.grad = None
+
+
+def is_on_gpu(caller: Caller) -> bool:
+    """Return whether any parameter, buffer or input is on a GPU."""
+    found = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    return any(tensor.device.type == "cuda" for tensor in found)
 
 
 def state_of(network: torch.nn.Module | None) -> list[torch.Tensor]:

@@ -82,9 +82,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     if task.threads:
         torch.set_num_threads(task.threads)
     caller, told = _caller(task, say)
-    is_gpu = any(tensor.device.type == "cuda" for tensor in caller.target.arguments.tensors()) or any(
-        tensor.device.type == "cuda" for tensor in calls.state_of(caller.target.network)
-    )
+    is_gpu = calls.is_on_gpu(caller)
     if not task.is_compiled:
         say("calling it uncompiled and in float64, to compare the others with")
         agreement.reference_of(caller).save(task.reference)

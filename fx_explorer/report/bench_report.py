@@ -48,16 +48,18 @@ def bench_csv(figures: BenchFigures) -> str:
 
 def bench_json(figures: BenchFigures) -> str:
     """Return everything as JSON."""
-    report = {
-        "schema": SCHEMA,
-        "target": figures.target,
+    return json.dumps({"schema": SCHEMA, "target": figures.target, **bench_object(figures)}, indent=2) + "\n"
+
+
+def bench_object(figures: BenchFigures) -> dict[str, object]:
+    """Return everything but what it is of; the report has it under ``bench``."""
+    return {
         "verdict": verdict(figures),
         "machine": figures.machine,
         "state": figures.state,
         "budget_s": figures.budget_s,
         "cells": [_nested(one) for one in figures.cells],
     }
-    return json.dumps(report, indent=2) + "\n"
 
 
 FORMATS: dict[str, Callable[[BenchFigures], str]] = {

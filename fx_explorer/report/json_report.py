@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
+from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.guards.kinds import guard_kinds
@@ -31,6 +32,7 @@ from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import OtherVariant, other_variants
+from fx_explorer.report.bench_report import bench_object
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
@@ -75,8 +77,15 @@ def json_report(reader: SessionReader) -> Json:
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
             "bytecode_run": bytecode_run(reader),
+            "bench": _bench(reader),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
+
+
+def _bench(reader: SessionReader) -> Json | None:
+    """Return the session's last bench; None when it has none."""
+    figures = bench_figures(reader)
+    return bench_object(figures) if figures else None
 
 
 def _symbol(one: ExplainedSymbol) -> Json:

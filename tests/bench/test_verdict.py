@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from fx_explorer.analysis.bench.cells import BenchFigures, bench_figures
@@ -19,6 +20,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.report.bench_picture import bench_plot, bench_svg
 from fx_explorer.report.bench_report import FORMATS
+from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 
 MEASURED = BenchCell(0, "", "", {}, is_compiled=True, state="measured", device="cpu", inputs="(float32[4])", agreement="close")
@@ -267,3 +269,13 @@ def test_two_benches_are_compared_cell_by_cell(tmp_path: Path) -> None:
         found = {one.what: (one.left, one.right) for one in figures_of_both(left, right)}
     assert found["a call, inductor at batch 1"] == ("499 µs", "201 µs")
     assert "a call, uncompiled at batch 1, no difference shown" in found
+
+
+def test_the_report_has_the_bench_as_its_schema_says(tmp_path: Path) -> None:
+    figures(tmp_path, (at(UNCOMPILED, 1), about(0.001)), (at(INDUCTOR, 1), about(0.0005)))
+    with SessionReader(tmp_path / "0.fxs") as reader:
+        told = json_report(reader)
+    schema = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())
+    jsonschema.validate(told["bench"], schema["properties"]["bench"])
+    assert isinstance(told["bench"], dict)
+    assert told["bench"]["verdict"][0].startswith("Compiling pays: with inductor")

@@ -29,8 +29,10 @@ MIN_ROUNDS, MAX_ROUNDS = 8, 30
 an interval of 95 %.
 """
 
-GRACE = 0.2
-"""Part of the budget that a bench may take longer for the rounds of cells that are ready."""
+GRACE, MIN_GRACE_S = 0.2, 5.0
+"""Part of the budget, and least seconds, that a bench may take longer for the rounds of cells that are
+ready.
+"""
 
 STEADY = 0.01
 """Rounds end when each speed-up is known to so much of itself, in both directions."""
@@ -92,7 +94,7 @@ class Bench:
         try:
             for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):
                 place = f"{of_size[0].size} ({i + 1} of {len(cells)})" if len(cells) > 1 else of_size[0].size
-                share = _Share(self._deadline, GRACE * (self._plan.budget_s or 0.0), len(cells) - i)
+                share = _Share(self._deadline, max(MIN_GRACE_S, GRACE * (self._plan.budget_s or 0.0)), len(cells) - i)
                 taken = _SizeOfBench(self._plan, self._writer, self._python, self._telling(place), share, folder)
                 await taken.measure(sizes, list(zip(contenders, of_size, strict=True)), is_first=i == 0)
             state = "finished"
@@ -223,7 +225,7 @@ class _SizeOfBench:
             turned = running[number % max(len(running), 1) :] + running[: number % max(len(running), 1)]
             await self._ask_each(turned, "round", partial(self._round, number))
             running[:] = [one for one in running if one.cell.state == "measured"]
-            is_steady = self._plan.budget_s is None and number >= MIN_ROUNDS and _is_steady(running)
+            is_steady = number >= MIN_ROUNDS and _is_steady(running)
             if not running or self._share.is_enough(number) or is_steady:
                 return
 

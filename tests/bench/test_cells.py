@@ -294,3 +294,15 @@ def test_the_peak_is_what_is_allocated_at_once_in_a_call() -> None:
         torch.add(b, 1)
 
     assert timing.peak_bytes(call, is_gpu=False) == pytest.approx(2 * 4 << 20, abs=100)  # the 1 is a tensor, too
+
+
+def test_a_call_does_not_walk_over_the_network_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is timed is the program's call, and nothing of ours that grows with the model."""
+    called = caller(Net())
+    called.call()
+    walked: list[str] = []
+    walk = torch.nn.Module.named_parameters
+    monkeypatch.setattr(torch.nn.Module, "named_parameters", lambda *given, **named: walked.append("") or walk(*given, **named))
+    called.call()
+    dataclasses.replace(called, trains=False).call()
+    assert not walked

@@ -74,8 +74,13 @@ class Curve:
 
 
 def curves(figures: BenchFigures) -> list[Curve]:
-    """Return a curve for each contender that was measured. Raises UsageError when there is none."""
-    found = [Curve(name, [one for one in figures.of_contender(name) if one.speed_up]) for name in figures.contenders]
+    """Return a curve for each contender that was measured, without the sizes at which it gives wrong
+    results. Raises UsageError when there is none.
+    """
+    found = [
+        Curve(name, [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong])
+        for name in figures.contenders
+    ]
     drawn = [curve for curve in found if curve.points]
     if not drawn:
         raise UsageError(NOTHING)

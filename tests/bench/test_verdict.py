@@ -164,6 +164,11 @@ def test_who_gives_wrong_results_never_pays_and_comes_first(tmp_path: Path, batc
     told = verdict(figures(tmp_path, *cells))
     assert told[0].startswith("inductor gives other results at batch 1: output 0 differs by up to 0.5")
     assert not any("pays" in sentence or "as fast" in sentence for sentence in told)
+    found = figures(tmp_path, *cells)
+    assert FORMATS["text"](found).count("results are wrong") == len(batches)
+    assert all(one.pays_after is None for one in found.cells)
+    with pytest.raises(UsageError, match="nothing to draw"):
+        bench_svg(found)
 
 
 def test_who_compiled_nothing_and_who_compiled_often_is_told(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def _figures(cell: BenchCell, calls_s: dict[int, float], reference: BenchCell, u
     times = list(calls_s.values())
     both = sorted(calls_s.keys() & uncompiled_s.keys()) if cell.is_compiled else []
     speed_up = median_interval(ratios([uncompiled_s[i] for i in both], [calls_s[i] for i in both]))
+    pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "wrong"
     return CellFigures(
         cell=cell,
         call_s=median(times) if times else None,
@@ -111,7 +112,7 @@ def _figures(cell: BenchCell, calls_s: dict[int, float], reference: BenchCell, u
         rounds=len(times),
         interval=median_interval(times),
         speed_up=speed_up,
-        pays_after=_pays_after(cell, times, reference, list(uncompiled_s.values())) if speed_up and speed_up.low > 1 else None,
+        pays_after=_pays_after(cell, times, reference, list(uncompiled_s.values())) if pays else None,
     )
 
 

@@ -41,6 +41,11 @@ def ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
     return [one / other for one, other in zip(of, to, strict=False) if other]
 
 
+def factor(value: float) -> str:
+    """Return two digits after the point; three where two would say 1.00 of what is not 1."""
+    return f"{value:.3f}" if f"{value:.2f}" == "1.00" and value != 1 else f"{value:.2f}"
+
+
 @cache
 def _rank(count: int) -> int | None:
     """Return how many of the least and of the greatest of ``count`` values lie outside the interval.

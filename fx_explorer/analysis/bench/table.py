@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer.analysis.bench.cells import CellFigures
+from fx_explorer.analysis.bench.interval import factor
 from fx_explorer.analysis.measured_times import run_time, with_spread
 from fx_explorer.analysis.words import seconds, size
 
@@ -53,8 +54,10 @@ def _speed_up(one: CellFigures) -> str:
     found = one.speed_up
     if found is None:
         return ("" if one.cell.is_compiled else "1") if one.rounds else ""
-    shown = f"{found.middle:.2f} ({found.low:.2f} to {found.high:.2f})"
-    return shown if one.is_faster or one.is_slower else f"{shown}, no difference"
+    if one.is_wrong:
+        return "results are wrong"
+    shown = f"{factor(found.middle)} ({factor(found.low)} to {factor(found.high)})"
+    return shown if one.is_faster or one.is_slower else f"{shown}, no difference shown"
 
 
 def _graphs(one: CellFigures) -> str:

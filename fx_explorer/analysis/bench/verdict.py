@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
-from fx_explorer.analysis.bench.interval import Interval
+from fx_explorer.analysis.bench.interval import Interval, factor
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, listed, seconds
 
@@ -43,12 +43,7 @@ def problems(figures: BenchFigures) -> list[str]:
 
 def times(interval: Interval) -> str:
     """Return ``1.83 × (1.80 to 1.86)``."""
-    return f"{_factor(interval.middle)} × ({_factor(interval.low)} to {_factor(interval.high)})"
-
-
-def _factor(value: float) -> str:
-    """Return two digits; three where two would say 1.00 of what is not 1."""
-    return f"{value:.3f}" if f"{value:.2f}" == "1.00" and value != 1 else f"{value:.2f}"
+    return f"{factor(interval.middle)} × ({factor(interval.low)} to {factor(interval.high)})"
 
 
 def _unfinished(figures: BenchFigures) -> Iterator[str]:
@@ -121,7 +116,7 @@ def _span(cells: Sequence[CellFigures]) -> str:
     if len(cells) == 1:
         return _compared(cells[0])
     speeds = sorted(map(_speed, cells))
-    return f"{_factor(speeds[0])} to {_factor(speeds[-1])} × as fast as uncompiled"
+    return f"{factor(speeds[0])} to {factor(speeds[-1])} × as fast as uncompiled"
 
 
 def _is_from(cells: Sequence[CellFigures]) -> bool:
@@ -142,7 +137,7 @@ def _compared(one: CellFigures) -> str:
     assert one.speed_up is not None
     if one.is_faster or one.is_slower:
         return f"{_times(one)} as fast as uncompiled"
-    low, high = (_factor(end) for end in (one.speed_up.low, one.speed_up.high))
+    low, high = (factor(end) for end in (one.speed_up.low, one.speed_up.high))
     return f"no difference shown, between {low} and {high} × as fast as uncompiled"
 
 

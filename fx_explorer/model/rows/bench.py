@@ -41,7 +41,7 @@ class BenchCell:
     """Name of each size → its value: ``{"batch": 8}``."""
     is_compiled: bool
     bench: int = 1
-    """The bench of the session that it belongs to, counted from 1; the last one counts."""
+    """A number that all cells of a bench share and that grows from bench to bench; the last one counts."""
     state: CellState = "not_measured"
     message: str = ""
     """Why it is in this state; empty for ``measured``."""

@@ -153,7 +153,7 @@ class _Share:
         return is_far_beyond or (self.is_spent and rounds >= MIN_ROUNDS)
 
 
-class _Running:
+class _StartedCell:
     """A cell whose process has been started, and its rounds."""
 
     def __init__(self, cell: BenchCell, process: ContenderProcess) -> None:
@@ -162,7 +162,7 @@ class _Running:
         self.calls_s: list[float] = []
 
 
-Keep = Callable[[_Running, BenchNews], object]
+Keep = Callable[[_StartedCell, BenchNews], object]
 """Keeps what a cell answered."""
 
 
@@ -186,7 +186,7 @@ class _SizeOfBench:
         """Start the cells one after the other, and then have them take turns. Where the uncompiled
         program fails, nothing can be compared with it, and no other cell is started.
         """
-        running: list[_Running] = []
+        running: list[_StartedCell] = []
         reference = self._folder / f"{planned[0][1].id}.pt"
         async with contextlib.AsyncExitStack() as until:
             for contender, cell in planned:
@@ -206,7 +206,7 @@ class _SizeOfBench:
             await self._take_turns(running)
             await self._ask_each(running, "peak", self._peak)
 
-    async def _ready(self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack) -> _Running:
+    async def _ready(self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack) -> _StartedCell:
         """Start a cell and wait until it is stable."""
         starting = ContenderProcess.started(
             task, self._folder, self._python, self._plan.timeout_s, lambda doing: self._tell(f"{cell.contender}: {doing}")
@@ -215,9 +215,9 @@ class _SizeOfBench:
         ready = await process.answer()
         cell = replace(cell, state="measured", **_known(ready.cell))
         self._writer.update(cell)
-        return _Running(cell, process)
+        return _StartedCell(cell, process)
 
-    async def _take_turns(self, running: list[_Running]) -> None:
+    async def _take_turns(self, running: list[_StartedCell]) -> None:
         for number in range(1, MAX_ROUNDS + 1):
             self._tell("measuring", number)
             # Each is first as often as the others: what the one before it left in the processor's
@@ -229,21 +229,21 @@ class _SizeOfBench:
             if not running or self._share.is_enough(number) or is_steady:
                 return
 
-    async def _ask_each(self, running: list[_Running], command: str, keep: Keep) -> None:
+    async def _ask_each(self, running: list[_StartedCell], command: str, keep: Keep) -> None:
         for one in running:
             await self._ask(one, command, keep)
 
-    async def _ask(self, one: _Running, command: str, keep: Keep) -> None:
+    async def _ask(self, one: _StartedCell, command: str, keep: Keep) -> None:
         try:
             keep(one, await one.process.answer(command))
         except CellFailed as failed:
             one.cell = self._end(one.cell, failed)
 
-    def _round(self, number: int, one: _Running, news: BenchNews) -> None:
+    def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
         one.calls_s.append(news.call_s)
         self._writer.add(BenchRound(0, one.cell.id, number, news.call_s, news.calls))
 
-    def _peak(self, one: _Running, news: BenchNews) -> None:
+    def _peak(self, one: _StartedCell, news: BenchNews) -> None:
         one.cell = replace(one.cell, peak_bytes=news.peak_bytes)
         self._writer.update(one.cell)
 
@@ -265,7 +265,7 @@ class _SizeOfBench:
             )
 
 
-def _is_steady(running: list[_Running]) -> bool:
+def _is_steady(running: list[_StartedCell]) -> bool:
     """Return whether every speed-up is known well enough; without one, whether every time is."""
     uncompiled = next((one for one in running if not one.cell.is_compiled), None)
     rows = [ratios(uncompiled.calls_s, one.calls_s) if uncompiled else one.calls_s for one in running]

@@ -56,6 +56,7 @@ from fx_explorer.model.rows.kernel_launch import (
     KernelLaunch,
     KernelTime,
 )
+from fx_explorer.model.rows.ledger import LedgerCall, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.model.rows.link import LineNode, LineSource, Link
 from fx_explorer.model.rows.observation import (
     ConsoleLine,
@@ -164,6 +165,10 @@ __all__ = [
     "KernelLanguage",
     "KernelLaunch",
     "KernelTime",
+    "LedgerCall",
+    "LedgerKind",
+    "LedgerOperator",
+    "LedgerStep",
     "Level",
     "LineNode",
     "LineSource",

@@ -87,6 +87,10 @@ class CaptureRequest:
     """Call the compiled target again and again, and time what it spends at its graph breaks
     (CallTime, BreakTime). Of worth with ``build`` only.
     """
+    ledger: bool = False
+    """Call the compiled target again and again, and account for the time of a call (LedgerCall,
+    LedgerStep, LedgerOperator). Of worth with ``build`` only.
+    """
     record_bytecode: bool = False
     """Call the target once more when it has run, and record what Dynamo's bytecode does
     (BytecodeRun).

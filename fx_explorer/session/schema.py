@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -80,6 +80,9 @@ TABLES: dict[type, str] = {
     model.BytecodeStep: "bytecode_step",
     model.BenchCell: "bench_cell",
     model.BenchRound: "bench_round",
+    model.LedgerCall: "ledger_call",
+    model.LedgerStep: "ledger_step",
+    model.LedgerOperator: "ledger_operator",
 }
 
 FIXED_SQL = """

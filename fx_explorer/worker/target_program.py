@@ -2,7 +2,7 @@
 compiled and called.
 
 For a comparison (``verify``) it is called several times, while the original runs in a child. For a
-measurement (``measure_breaks``) it is called very often.
+measurement (``measure_breaks``, ``ledger``) it is called very often.
 """
 
 from __future__ import annotations
@@ -76,6 +76,11 @@ class TargetProgram:
             from fx_explorer.worker.target.timing import call_and_time
 
             call_and_time(target, self._progress, recording, self._recorded.stop)
+            return
+        if self._request.ledger and recording:
+            from fx_explorer.worker.ledger.measuring import call_and_account
+
+            call_and_account(target, self._progress, recording, self._recorded.stop)
             return
         if not self._others:
             call_target(target, self._progress, lambda ready: self._before_call(called, ready))

@@ -52,18 +52,30 @@ class Caller:
 
     def call(self) -> object:
         """Make one call, a training step where it trains. Gradients are those of this call alone."""
+        self.clear()
+        output = self.forward()
+        if self.trains:
+            self.loss(output).backward()
+        return output
+
+    def clear(self) -> None:
+        """Forget the gradients of the call before."""
         if self.trains:
             for leaf in self.leaves.values():
                 leaf.grad = None
+
+    def forward(self) -> object:
+        """Call the program, and return what it gives."""
         arguments = self.target.arguments
         with contextlib.nullcontext() if self.has_grad else torch.no_grad():
-            output = self.function(*arguments.args, **arguments.keywords)
-        if self.trains:
-            loss = find_loss(output)
-            if loss is None:
-                raise TargetError("nothing that it returned has a gradient, so there is no backward. Use --no-train.")
-            loss.backward()
-        return output
+            return self.function(*arguments.args, **arguments.keywords)
+
+    def loss(self, output: object) -> torch.Tensor:
+        """Return what a training step goes backward from. Raises TargetError when there is nothing."""
+        loss = find_loss(output)
+        if loss is None:
+            raise TargetError("nothing that it returned has a gradient, so there is no backward. Use --no-train.")
+        return loss
 
     # Once: to walk over a network at each call took a third of the time of an MLP.
     @cached_property

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import time
+import timeit
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch._dynamo import convert_frame
 from torch._dynamo.bytecode_transformation import (
@@ -36,7 +38,16 @@ from fx_explorer.capture.torch_compat.patching import patched
 
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave")
 
-RawTick = tuple[float, TickKind, int]
+RawTick = tuple[float, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EnteredFrame:
+    """A compiled frame as it is entered."""
+
+    code: types.CodeType
+    """The program's own, which torch keeps the compiled code with."""
+    f_locals: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,16 @@ class _CompilationSoFar:
     """Position among the frames; -1: it has no bytecode, or none that could be changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClockCosts:
+    """Seconds that one tick takes, while the clock runs and while it stands still."""
+
+    in_bytecode_s: float
+    around_graph_s: float
+    standing_in_bytecode_s: float
+    standing_around_graph_s: float
+
+
 class FrameClock:
     """A clock that is put into whatever is compiled while it is ``installed``, and ticks from then
     on.
@@ -68,14 +89,48 @@ class FrameClock:
         self.frames: list[TimedFrame] = []
         self.cuts: dict[int, FrameCut] = {}
         """Frame → what ends it."""
+        self.is_running = True
+        """A clock that stands still costs what it takes to see that: well below 0.1 µs a tick."""
+        self.is_looking = False
+        """Whether the locals of a frame are kept when it is entered."""
+        self.entered: dict[int, EnteredFrame] = {}
+        """Frame → how it was entered the first time while the clock was looking."""
+        self._codes: dict[int, types.CodeType] = {}
         self._ticks: list[RawTick] = []
         self._compiled: dict[str, _CompilationSoFar] = {}
 
     def take(self) -> list[Tick]:
         """Return the ticks since this was called last."""
-        ticks = [Tick(*tick) for tick in self._ticks]
+        return [Tick(time_s, cast("TickKind", kind), frame) for time_s, kind, frame in self.take_raw()]
+
+    def take_raw(self) -> list[RawTick]:
+        """Return the ticks since they were taken last, those of other clocks among them that add to
+        this one's (``add``).
+        """
+        ticks = list(self._ticks)
         self._ticks.clear()
         return ticks
+
+    @property
+    def add(self) -> Callable[[RawTick], None]:
+        """What adds a tick of somebody else's to the ticks, in order."""
+        return self._ticks.append
+
+    def costs(self, runs: int = 2000) -> ClockCosts:
+        """Measure what ticks cost here. Ticks that were not taken before are lost."""
+        frame = len(self.frames)
+        self.frames.append(TimedFrame("", is_resume=False, is_cut=False, has_graph=True))
+        tick = self._ticker("leave", frame)
+        graph = self._timed(_nothing, _CompilationSoFar(None, has_graph=True, frame=frame))
+        found = []
+        for self.is_running in (True, False):
+            found += [_least_s(tick, runs), _least_s(graph, runs)]
+            self._ticks.clear()
+        self.frames.pop()
+        self.is_running = True
+        nothing = _least_s(_nothing, runs)
+        in_bytecode, around_graph, standing, standing_graph = (max(0.0, one - nothing) for one in found)
+        return ClockCosts(in_bytecode, around_graph / 2, standing, standing_graph / 2)
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -111,7 +166,7 @@ class FrameClock:
         @functools.wraps(compiled, updated=())
         def graph(*args: Any, **kwargs: Any) -> Any:
             # Without ticks in the bytecode nobody would know what this graph's were a part of.
-            if owner.frame < 0:
+            if owner.frame < 0 or not self.is_running:
                 return compiled(*args, **kwargs)
             self._tick("begin", owner.frame)
             try:
@@ -141,7 +196,7 @@ class FrameClock:
             self.frames.append(TimedFrame(name, is_resume, owner.cut is not None, owner.has_graph))
             if owner.cut:
                 self.cuts[frame] = owner.cut
-            owner.frame = frame
+            owner.frame, self._codes[frame] = frame, original
             return ticking
         return None
 
@@ -152,6 +207,10 @@ class FrameClock:
         add, wait, clock = self._ticks.append, self._wait, time.perf_counter
 
         def tick() -> None:
+            if not self.is_running:
+                return
+            if self.is_looking and kind == "enter" and frame not in self.entered:
+                self.entered[frame] = EnteredFrame(self._codes[frame], dict(sys._getframe(1).f_locals))
             if wait:
                 wait()
             add((clock(), kind, frame))
@@ -177,6 +236,16 @@ def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]
 
     made: types.CodeType = transform_code_object(code, transform)[0]
     return made
+
+
+def _nothing() -> None: ...
+
+
+def _least_s(run: Callable[[], object], runs: int) -> float:
+    """Return the seconds of one run, the least of several measurements: what disturbs makes it
+    longer.
+    """
+    return min(timeit.repeat(run, number=runs, repeat=7)) / runs
 
 
 def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:

@@ -1,0 +1,246 @@
+"""A clock in the wrappers that Inductor generated: the Python functions that allocate buffers and call
+kernels. While it is on, a wrapper ticks wherever it begins to do something else.
+
+The functions are the same objects meanwhile and run other code (``__code__``), because torch keeps
+them in closures. That code is made of the wrapper's own file (``PyCodeCache.modules``,
+torch/_inductor/codecache.py; read in 2.11 and 2.13), with its line numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import time
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+PartKind = Literal["call", "checks", "buffers"]
+"""``call``: of a kernel, of a library, or of another wrapper. ``checks``: of sizes, strides and
+alignment. ``buffers``: everything else: buffers allocated, released or taken over, views of them,
+arguments, and what is returned.
+"""
+
+WRAPPER, PART, WRAPPER_END = "wrapper", "part", "wrapper_end"
+"""Kinds of ticks, each with the position of the part: a wrapper is entered, a part begins, a wrapper
+is left.
+"""
+
+_CHECKS = ("assert_size_stride", "assert_alignment", "assert_")
+_BUFFERS = (
+    *("empty_strided", "empty", "alloc_from_pool", "torch.empty", "reinterpret_tensor", "as_strided"),
+    *("args.clear", "get_raw_stream", "torch.cuda.set_device"),
+)
+
+_ADD, _NOW, _SEEN = "_fx_explorer_add", "_fx_explorer_now", "_fx_explorer_seen"
+
+Seen = Callable[..., Any]
+"""Is given the position of a part, what it calls, and the arguments; makes the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperPart:
+    """Statements of a wrapper that follow each other and do the same kind of thing."""
+
+    file: str
+    line: int
+    """The first one's, from 1."""
+    kind: PartKind
+    name: str = ""
+    """What a ``call`` calls, as it is written: ``cpp_fused_relu_0``, ``extern_kernels.addmm``."""
+    arguments: int = 0
+
+
+@dataclass(frozen=True)
+class _Wrapper:
+    function: types.FunctionType
+    plain: types.CodeType
+    ticking: types.CodeType
+    counting: types.CodeType
+
+
+class WrapperClock:
+    """A clock for every wrapper that there is when it is made. ``add`` is given the ticks: time,
+    kind, and position of the part.
+    """
+
+    def __init__(self, add: Callable[[tuple[float, str, int]], None]) -> None:
+        self.parts: list[WrapperPart] = []
+        self.sources: dict[str, str] = {}
+        """File → the code that stands in it."""
+        self._add = add
+        self._modules = list(_generated_modules())
+        self._wrappers = [wrapper for module in self._modules for wrapper in self._wrappers_of(module)]
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Let the wrappers tick."""
+        with self._running(lambda wrapper: wrapper.ticking, **{_ADD: self._add, _NOW: time.perf_counter}):
+            yield
+
+    @contextlib.contextmanager
+    def seeing(self, seen: Seen) -> Iterator[None]:
+        """Let ``seen`` make the calls of the wrappers: it is given the position of the part, the
+        callable, and its arguments.
+        """
+        with self._running(lambda wrapper: wrapper.counting, **{_SEEN: seen}):
+            yield
+
+    @contextlib.contextmanager
+    def _running(self, code: Callable[[_Wrapper], types.CodeType], **names: object) -> Iterator[None]:
+        for module in self._modules:
+            vars(module).update(names)
+        try:
+            for wrapper in self._wrappers:
+                wrapper.function.__code__ = code(wrapper)
+            yield
+        finally:
+            for wrapper in self._wrappers:
+                wrapper.function.__code__ = wrapper.plain
+
+    def _wrappers_of(self, module: types.ModuleType) -> Iterator[_Wrapper]:
+        file = str(module.__file__)
+        source = self.sources[file] = Path(file).read_text(encoding="utf-8")
+        # Read twice, because each of the two changes what was read.
+        for definition, again in zip(*(_definitions(ast.parse(source)) for _ in range(2)), strict=True):
+            function = _function(module, definition.name)
+            if function is None:
+                continue
+            ticking = _compiled(_Ticking(file, self.parts).changed(definition), file)
+            counting = _compiled(_Counting(file, self.parts).changed(again), file)
+            yield _Wrapper(function, function.__code__, ticking, counting)
+
+
+def _generated_modules() -> Iterator[types.ModuleType]:
+    from torch._inductor.codecache import PyCodeCache
+
+    seen: set[str] = set()
+    for module in PyCodeCache.modules:
+        file = getattr(module, "__file__", None)
+        if file and file not in seen and hasattr(module, "call"):
+            seen.add(file)
+            yield module
+
+
+def _definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """Yield the functions that are wrappers: they take their arguments as one list, ``args``."""
+    for statement in tree.body:
+        inner = statement.body if isinstance(statement, ast.ClassDef) else [statement]
+        for one in inner:
+            if isinstance(one, ast.FunctionDef) and [a.arg for a in one.args.args] in (["args"], ["self", "args"]):
+                yield one
+
+
+def _function(module: types.ModuleType, name: str) -> types.FunctionType | None:
+    """Return the function of a wrapper, whether it stands in the module or in its class."""
+    holders = [module, getattr(module, "Runner", None)]
+    found = next((vars(holder)[name] for holder in holders if holder is not None and name in vars(holder)), None)
+    found = getattr(found, "__func__", found)
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def _compiled(definition: ast.FunctionDef, file: str) -> types.CodeType:
+    tree = ast.fix_missing_locations(ast.Module([definition], type_ignores=[]))
+    names: dict[str, Any] = {}
+    exec(compile(tree, file, "exec"), names)
+    code: types.CodeType = names[definition.name].__code__
+    return code
+
+
+class _Ticking:
+    """Puts a tick before every statement that begins a part."""
+
+    def __init__(self, file: str, parts: list[WrapperPart]) -> None:
+        self._file = file
+        self._parts = parts
+        self._kind: PartKind | None = None
+        """What the statements before do; None behind a call, which is a part of its own."""
+
+    def changed(self, definition: ast.FunctionDef) -> ast.FunctionDef:
+        begin = self._tick(WRAPPER, self._added(WrapperPart(self._file, definition.lineno, "buffers")))
+        self._kind = "buffers"
+        body = [begin, *self._with_ticks(definition.body)]
+        if not isinstance(definition.body[-1], ast.Return):
+            body.append(self._tick(WRAPPER_END, len(self._parts) - 1))
+        return _same(definition, body)
+
+    def _with_ticks(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+        return [one for statement in statements for one in self._around(statement)]
+
+    def _around(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        if isinstance(statement, ast.Return):
+            yield from self._returning(statement)
+            return
+        nested = [name for name in ("body", "orelse") if getattr(statement, name, None)]
+        kind = _kind(statement)
+        if kind == "call" or kind != self._kind:
+            yield self._begin(statement, kind)
+        self._kind = None if kind == "call" or nested else kind
+        for name in nested:
+            self._kind = None
+            setattr(statement, name, self._with_ticks(getattr(statement, name)))
+        yield statement
+
+    def _returning(self, statement: ast.Return) -> Iterator[ast.stmt]:
+        """Make what is returned before the wrapper is left."""
+        if self._kind != "buffers":
+            yield self._begin(statement, "buffers")
+        made = ast.Name("_fx_explorer_made", ast.Store())
+        yield ast.copy_location(ast.Assign([made], statement.value or ast.Constant(None)), statement)
+        yield self._tick(WRAPPER_END, len(self._parts) - 1)
+        yield ast.copy_location(ast.Return(ast.Name("_fx_explorer_made", ast.Load())), statement)
+
+    def _begin(self, statement: ast.stmt, kind: PartKind) -> ast.stmt:
+        called = _called(statement) if kind == "call" else None
+        name = ast.unparse(called.func) if called else ""
+        part = WrapperPart(self._file, statement.lineno, kind, name, len(called.args) if called else 0)
+        return self._tick(PART, self._added(part))
+
+    def _added(self, part: WrapperPart) -> int:
+        self._parts.append(part)
+        return len(self._parts) - 1
+
+    def _tick(self, kind: str, part: int) -> ast.stmt:
+        now = ast.Call(ast.Name(_NOW, ast.Load()), [], [])
+        tick = ast.Tuple([now, ast.Constant(kind), ast.Constant(part)], ast.Load())
+        return ast.Expr(ast.Call(ast.Name(_ADD, ast.Load()), [tick], []))
+
+
+class _Counting:
+    """Has another function make the calls, which is told the part of each."""
+
+    def __init__(self, file: str, parts: list[WrapperPart]) -> None:
+        self._of_line = {part.line: i for i, part in enumerate(parts) if part.file == file and part.kind == "call"}
+
+    def changed(self, definition: ast.FunctionDef) -> ast.FunctionDef:
+        for statement in ast.walk(definition):
+            if isinstance(statement, (ast.Expr, ast.Assign)) and statement.lineno in self._of_line:
+                statement.value = self._seen(statement.value, self._of_line[statement.lineno])
+        return _same(definition, definition.body)
+
+    def _seen(self, value: ast.expr, part: int) -> ast.expr:
+        if not isinstance(value, ast.Call):
+            return value
+        arguments = [ast.Constant(part), value.func, *value.args]
+        return ast.copy_location(ast.Call(ast.Name(_SEEN, ast.Load()), arguments, value.keywords), value)
+
+
+def _same(definition: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
+    """Return the function with another body, and nothing that would be evaluated when it is made."""
+    definition.body, definition.decorator_list = body, []
+    return definition
+
+
+def _called(statement: ast.stmt) -> ast.Call | None:
+    value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    return value if isinstance(value, ast.Call) else None
+
+
+def _kind(statement: ast.stmt) -> PartKind:
+    called = _called(statement)
+    if called is None:
+        return "buffers"
+    name = ast.unparse(called.func)
+    return "checks" if name.startswith(_CHECKS) else "buffers" if name.startswith(_BUFFERS) else "call"

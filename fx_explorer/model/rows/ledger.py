@@ -1,0 +1,136 @@
+"""The ledger of one call: where the time of a call of the compiled program goes, step by step, and the
+same call uncompiled, operator by operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer.model.stage import Direction
+
+NOT_KNOWN = -1
+
+LedgerKind = Literal[
+    "entry",
+    "guards",
+    "bytecode",
+    "break",
+    "python",
+    "wrapper",
+    "checks",
+    "buffers",
+    "launch",
+    "kernel",
+    "library",
+    "graph",
+    "loss",
+    "autograd",
+    "gradients",
+    "wait",
+]
+"""What a step of a call is.
+
+``entry``: torch.compile is entered and left. ``guards``: compiled code that fits is looked up.
+``bytecode``: Dynamo's bytecode before and after a graph. ``break``: Python at a graph break.
+``python``: Python that was not compiled. ``wrapper``: AOTAutograd and Inductor around a graph.
+``checks``, ``buffers``: of the generated wrapper: checks of sizes and alignment; buffers allocated
+and released, views, what is returned. ``launch``: starting a kernel. ``kernel``: a
+generated kernel. ``library``: a library or ATen call. ``graph``: a whole graph that has no
+generated wrapper in Python (another backend, a C++ wrapper, a replayed CUDA graph). ``loss``: the
+loss of a training step. ``autograd``: the autograd engine and what is around a backward graph.
+``gradients``: those of the call before are forgotten. ``wait``: for the GPU to finish.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerCall:
+    """Calls of the program whose time was accounted for. The last one counts."""
+
+    id: int
+    target: str
+    inputs: str
+    """The inputs, in words: ``(float32[8, 64])``."""
+    trains: bool
+    """Whether a call goes backward too."""
+    device: str
+    """``cpu``, or the GPU's name."""
+    torch: str
+    """Version of torch."""
+    threads: int
+    call_s: float
+    """Seconds of a call without a clock in it, mean of the middle half of the calls. On a GPU each
+    call was waited for.
+    """
+    iqr_s: float
+    """Range of the middle half of the calls."""
+    rounds_s: tuple[float, ...]
+    """Median seconds of a call in each round. Rounds of the same position were made one after the other."""
+    calls: int
+    """Calls with a clock that the steps are the mean of."""
+    other_calls: int
+    """Calls with a clock that took another path, such as one that compiled; they are not counted."""
+    clock_s: float
+    """Seconds that the clock itself took in a call, which are in no step."""
+    uncompiled_s: float = NOT_KNOWN
+    """Seconds of a call uncompiled, in rounds that took turns with the others; -1 when it fails."""
+    uncompiled_rounds_s: tuple[float, ...] = ()
+    unguarded_s: float = NOT_KNOWN
+    """Seconds of a call while torch skips the guards that do not tell its compiled versions apart
+    (``torch.compiler.set_stance(skip_guard_eval_unsafe=True)``); -1 where that was not tried.
+    """
+    unguarded_rounds_s: tuple[float, ...] = ()
+    busy_s: float = NOT_KNOWN
+    """Seconds of a call in which the GPU computes; -1 without one."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStep:
+    """One step of a call, in the order of the call. The steps of a call add up to it."""
+
+    id: int
+    call: int
+    """The LedgerCall."""
+    position: int
+    kind: LedgerKind
+    name: str
+    """What is called, as the generated code writes it; empty for what is no call."""
+    compilation: str
+    """Name of the compilation, ``0/0``; empty for what belongs to none."""
+    direction: Direction
+    line: int
+    """Line of the output code where it begins, from 1; 0 for what is not in it."""
+    file: str
+    user_line: int
+    """Where the user's own code is what takes the time (``break``); else the session's links know."""
+    host_s: float
+    """Mean seconds until the program goes on. On a GPU a kernel may still be running then."""
+    iqr_s: float
+    """Range of the middle half of the calls."""
+    device_s: float = NOT_KNOWN
+    """Seconds that the GPU computes for it; -1 without one."""
+    moved_bytes: int = NOT_KNOWN
+    """Bytes of the tensors that it is given and gives, each counted once; -1 when it has none."""
+    flops: int = NOT_KNOWN
+    """Operations, as ``torch.utils.flop_counter`` counts those of matrix products, convolutions and
+    attention; -1 for what it does not know.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerOperator:
+    """One operator of the same call uncompiled, in the order of the call."""
+
+    id: int
+    call: int
+    position: int
+    name: str
+    """``aten::linear``; ``AddmmBackward0`` of the backward."""
+    direction: Direction
+    file: str
+    line: int
+    """The user's line that calls it, or whose backward it is; 0 when it is not known."""
+    host_s: float
+    """Seconds, without what it takes to be profiled."""
+    device_s: float = NOT_KNOWN

@@ -1,0 +1,63 @@
+"""How long the guards of each compiled frame take.
+
+torch evaluates them where it looks for compiled code that fits. The same guard managers are asked
+once more here, each time right after a call, so that the processor's caches are as they are then, with
+the locals that the frame has when it is entered. What it takes to ask from Python is measured with a
+guard manager that has no guards, and taken off.
+
+Hooks: ``_debug_get_cache_entry_list``, the entries of a code object in the order in which they are
+tried (torch/_dynamo/eval_frame.py); ``RootGuardManager`` (torch/csrc/dynamo/guards.cpp). Read in 2.11
+and 2.13.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.dynamo.breaks.frame_clock import EnteredFrame
+
+RUNS, MAX_S = 200, 1.0
+
+
+def guard_times(entered: Mapping[int, EnteredFrame], call: Callable[[], object], has_grad: bool) -> dict[int, float]:
+    """Return frame → seconds of its guards, and of those that are tried before and fail. Frames whose
+    guards do not hold here, outside of the call, are left out.
+    """
+    empty = torch._C._dynamo.guards.RootGuardManager()
+    until = time.perf_counter() + MAX_S
+    with torch.set_grad_enabled(has_grad):
+        asked = {number: _managers(frame) for number, frame in entered.items()}
+        took_s: dict[int, list[float]] = {number: [] for number, managers in asked.items() if managers}
+        for _ in range(RUNS):
+            for number in took_s:
+                call()
+                f_locals = entered[number].f_locals
+                base_s = sum(_timed(empty.check, f_locals) for _ in asked[number])
+                took_s[number].append(sum(_timed(one, f_locals) for one in asked[number]) - base_s)
+            if time.perf_counter() > until:
+                break
+    return {number: max(0.0, median(times)) for number, times in took_s.items() if times}
+
+
+def _timed(check: Callable[[dict[str, Any]], object], f_locals: dict[str, Any]) -> float:
+    began = time.perf_counter()
+    check(f_locals)
+    return time.perf_counter() - began
+
+
+def _managers(frame: EnteredFrame) -> list[Callable[[dict[str, Any]], object]]:
+    """Return the checks up to the one that holds; nothing where none does."""
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    checks = []
+    for entry in _debug_get_cache_entry_list(frame.code):
+        check = entry.guard_manager.root.check
+        checks.append(check)
+        if check(frame.f_locals):
+            return checks
+    return []

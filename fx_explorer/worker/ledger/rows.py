@@ -1,0 +1,147 @@
+"""The rows of a ledger: what was measured of each step, with the names that the session knows it by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
+from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
+from fx_explorer.model import Artifact, Compilation, Direction, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.ledger import NOT_KNOWN
+from fx_explorer.session import SessionReader
+from fx_explorer.worker.ledger.accounting import CallSeconds
+from fx_explorer.worker.ledger.eager_operators import EagerOperator
+from fx_explorer.worker.ledger.launch_cost import LaunchCost
+from fx_explorer.worker.ledger.timeline import Step
+from fx_explorer.worker.ledger.work import DeviceTimes, Work
+
+GENERATED = ("cpp_", "triton_")
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedCode:
+    """Whose code the output code of a file is."""
+
+    compilation: str
+    direction: Direction
+
+
+@dataclass
+class Measured:
+    """What was measured of a call, each by itself."""
+
+    whole: CallSeconds
+    steps: Sequence[Step]
+    clock: FrameClock
+    wrappers: WrapperClock
+    guards: Mapping[int, float]
+    """Frame → seconds of its guards."""
+    launches: LaunchCost | None
+    """What it costs to call a generated C++ kernel; None where that is not known."""
+    work: Mapping[int, Work]
+    device: DeviceTimes | None
+
+
+def step_rows(measured: Measured, session: Path, call: int) -> Iterator[LedgerStep]:
+    """Yield the steps of a call, in order."""
+    maker = _Rows(measured, _codes(measured.wrappers, session))
+    for position, row in enumerate(maker.rows()):
+        yield replace(row, call=call, position=position)
+
+
+def without_guards(measured: Measured) -> str:
+    """Say which guards are not told from entering compiled code; empty when all are."""
+    unknown = {_entered_next(measured, i) for i, step in enumerate(measured.steps) if step.has_lookup} - set(measured.guards)
+    names = sorted({measured.clock.frames[frame].compilation for frame in unknown})
+    return f"the guards of {', '.join(f'[{name}]' for name in names)} are a part of entering it" if names else ""
+
+
+def _entered_next(measured: Measured, step: int) -> int:
+    """Return the frame that is entered when a step is over."""
+    _, _, frame = measured.whole.ticks[step + 1]
+    return frame
+
+
+class _Rows:
+    """Makes the rows of one call."""
+
+    def __init__(self, measured: Measured, codes: Mapping[str, list[GeneratedCode]]) -> None:
+        self._measured = measured
+        self._codes = codes
+        self._passes = Counter(step.part for step in measured.steps if step.part >= 0)
+
+    def rows(self) -> Iterator[LedgerStep]:
+        whole = self._measured.whole
+        for i, (step, host_s, iqr_s) in enumerate(zip(self._measured.steps, whole.means_s, whole.iqrs_s, strict=True)):
+            row = self._row(step, host_s, iqr_s)
+            if step.has_lookup:
+                yield from self._with_guards(row, _entered_next(self._measured, i))
+            elif row.kind == "kernel" and self._measured.launches:
+                yield from self._with_launch(row, self._measured.launches.of(self._part(step).arguments))
+            else:
+                yield row
+
+    def _with_guards(self, row: LedgerStep, frame: int) -> Iterator[LedgerStep]:
+        guards_s = min(self._measured.guards.get(frame, 0.0), row.host_s)
+        yield replace(row, host_s=row.host_s - guards_s)
+        if guards_s:
+            compilation = self._measured.clock.frames[frame].compilation
+            yield replace(row, kind="guards", compilation=compilation, host_s=guards_s, iqr_s=0.0, file="", user_line=0)
+
+    def _with_launch(self, row: LedgerStep, launch_s: float) -> Iterator[LedgerStep]:
+        launch_s = min(launch_s, row.host_s)
+        yield replace(row, kind="launch", host_s=launch_s, iqr_s=0.0, moved_bytes=NOT_KNOWN)
+        yield replace(row, host_s=row.host_s - launch_s)
+
+    def _part(self, step: Step) -> WrapperPart:
+        return self._measured.wrappers.parts[step.part]
+
+    def _row(self, step: Step, host_s: float, iqr_s: float) -> LedgerStep:
+        frame = self._measured.clock.frames[step.frame].compilation if step.frame >= 0 else ""
+        row = LedgerStep(0, 0, 0, step.kind, "", frame, self._direction(step), 0, "", 0, host_s, iqr_s)
+        cut = self._measured.clock.cuts.get(step.frame)
+        if step.kind == "break" and cut:
+            row = replace(row, file=cut.file, user_line=cut.line)
+        return self._in_wrapper(row, step) if step.part >= 0 else row
+
+    def _direction(self, step: Step) -> Direction:
+        return "backward" if step.is_backward else ""
+
+    def _in_wrapper(self, row: LedgerStep, step: Step) -> LedgerStep:
+        """Return the row with what is known of a part of a wrapper."""
+        part, work = self._part(step), self._measured.work.get(step.part)
+        known = self._codes.get(part.file, [])
+        code = next((one for one in known if one.compilation == row.compilation), known[0] if known else None)
+        if code:
+            row = replace(row, compilation=code.compilation, direction=code.direction)
+        is_call = row.kind == "library"
+        kind: LedgerKind = "kernel" if is_call and part.name.startswith(GENERATED) else row.kind
+        name = part.name.removesuffix(".run") if is_call else ""
+        row = replace(row, kind=kind, name=name, line=part.line)
+        if work:
+            row = replace(row, moved_bytes=self._each(work.moved_bytes, step), flops=self._each(work.flops, step))
+        device = self._measured.device
+        return replace(row, device_s=device.of_parts.get(step.part, 0.0) / self._passes[step.part]) if device else row
+
+    def _each(self, number: int, step: Step) -> int:
+        """Return what one of the passes of a part has, when they share it equally."""
+        return number // self._passes[step.part] if number > 0 else NOT_KNOWN
+
+
+def _codes(wrappers: WrapperClock, session: Path) -> dict[str, list[GeneratedCode]]:
+    """Return file → the compilations whose output code stands in it. Equal code is one file."""
+    with SessionReader(session) as reader:
+        names = {row.id: row.name for row in reader.rows(Compilation)}
+        of_text: dict[str, list[GeneratedCode]] = {}
+        for artifact in reader.rows(Artifact, kind="output_code"):
+            code = GeneratedCode(names.get(artifact.compilation, ""), artifact.direction)
+            of_text.setdefault(reader.text(artifact.text).strip(), []).append(code)
+    return {file: of_text.get(source.strip(), []) for file, source in wrappers.sources.items()}
+
+
+def operator_rows(operators: Iterable[EagerOperator], call: int) -> Iterator[LedgerOperator]:
+    for position, one in enumerate(operators):
+        yield LedgerOperator(0, call, position, one.name, one.direction, one.file, one.line, one.host_s, one.device_s)

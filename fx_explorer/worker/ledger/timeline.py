@@ -1,0 +1,145 @@
+"""From the ticks of one call to its steps. Pure.
+
+Ticks come from three clocks: of the call (``MARKS``), in Dynamo's bytecode and around graphs
+(capture/dynamo/breaks/frame_clock.py), and in generated wrappers
+(capture/inductor/wrapper_clock.py). A step is what passes between two ticks that follow each other;
+so the steps of a call add up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+from fx_explorer.model import LedgerKind
+
+RawTick = tuple[float, str, int]
+"""Seconds, kind, and the position of a frame or of a part of a wrapper."""
+
+CLEAR, FORWARD, LOSS, BACKWARD, WAIT, RELEASE, OVER = "clear", "forward", "loss", "backward", "wait", "release", "over"
+MARKS = (CLEAR, FORWARD, LOSS, BACKWARD, WAIT, RELEASE, OVER)
+"""The parts of a call, in order; ``OVER`` ends it."""
+
+_OF_MARK: dict[str, LedgerKind] = {CLEAR: "gradients", LOSS: "loss", WAIT: "wait", RELEASE: "buffers"}
+
+
+class Frame(Protocol):
+    """The compiled code of one frame."""
+
+    @property
+    def compilation(self) -> str: ...
+    @property
+    def is_cut(self) -> bool: ...
+    @property
+    def has_graph(self) -> bool: ...
+
+
+class Part(Protocol):
+    """Some statements of a generated wrapper."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What passes between two ticks."""
+
+    kind: LedgerKind
+    frame: int = -1
+    """The compiled frame that it belongs to; -1: none."""
+    part: int = -1
+    """The part of a wrapper; -1: none."""
+    is_backward: bool = False
+    has_lookup: bool = False
+    """Whether compiled code is looked up in it: the guards are evaluated."""
+
+
+@dataclass
+class _Now:
+    """What is running at a tick."""
+
+    mark: str = ""
+    frames: list[int] = field(default_factory=list)
+    wrappers: list[int] = field(default_factory=list)
+    """The part that each wrapper on the stack is at."""
+    resumed: set[int] = field(default_factory=set)
+    """The frames that have called their rest: their break is over."""
+    in_graph: bool = False
+
+
+def steps(ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Part]) -> list[Step]:
+    """Return the step behind each tick but the last, which ends the call."""
+    now, found = _Now(), []
+    for (_, kind, number), (_, following, _) in pairwise(ticks):
+        _advance(now, kind, number)
+        found.append(_step(now, kind, following, frames, parts))
+    return found
+
+
+def _advance(now: _Now, kind: str, number: int) -> None:
+    """Bring ``now`` up to date with a tick."""
+    if kind in MARKS:
+        now.mark, now.frames, now.wrappers, now.in_graph = kind, [], [], False
+    elif kind in ("enter", "leave", "begin", "end", "resume"):
+        _follow_frames(now, kind, number)
+    elif kind == "wrapper":
+        now.wrappers.append(number)
+    elif kind == "wrapper_end":
+        now.wrappers = now.wrappers[:-1]
+    elif now.wrappers:
+        now.wrappers[-1] = number
+
+
+def _follow_frames(now: _Now, kind: str, number: int) -> None:
+    if kind == "enter":
+        now.frames.append(number)
+        now.resumed.discard(number)
+        return
+    # Frames that an exception ended left no tick.
+    while now.frames and now.frames[-1] != number:
+        now.frames.pop()
+    now.in_graph = kind == "begin"
+    if kind == "resume":
+        now.resumed.add(number)
+    if kind == "leave" and now.frames:
+        now.frames.pop()
+
+
+def _step(now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: Sequence[Part]) -> Step:
+    frame, backward = now.frames[-1] if now.frames else -1, now.mark == BACKWARD
+    looks_up = following == "enter"
+    if kind in ("wrapper", "part", "wrapper_end") and now.wrappers:
+        part = now.wrappers[-1]
+        return Step(_of_part(parts[part]), frame, part, backward)
+    if now.in_graph:
+        return Step("graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward)
+    if frame >= 0:
+        return Step(_in_frame(kind, frames[frame], frame in now.resumed, looks_up), frame, -1, backward, looks_up)
+    if now.mark in _OF_MARK:
+        return Step(_OF_MARK[now.mark], is_backward=backward, has_lookup=looks_up)
+    if backward:
+        return Step("autograd", is_backward=True, has_lookup=looks_up)
+    # Before the first compiled frame and behind the last one; between two of them the program runs.
+    is_edge = kind in MARKS or following in MARKS
+    return Step("entry" if is_edge and (looks_up or kind == "leave") else "python", has_lookup=looks_up)
+
+
+def _of_part(part: Part) -> LedgerKind:
+    kinds: dict[str, LedgerKind] = {"call": "library", "checks": "checks"}
+    return kinds.get(part.kind, "buffers")
+
+
+def _in_frame(kind: str, frame: Frame, has_resumed: bool, looks_up: bool) -> LedgerKind:
+    """Return what a frame does outside of its graph."""
+    if kind == "resume":
+        return "entry" if looks_up else "python"
+    is_behind_graph = kind in ("end", "leave") or not frame.has_graph
+    return "break" if frame.is_cut and is_behind_graph and not has_resumed else "bytecode"
+
+
+def signature(ticks: Sequence[RawTick]) -> tuple[tuple[str, int], ...]:
+    """Return which path a call took: calls of the same path have the same steps."""
+    return tuple((kind, number) for _, kind, number in ticks)

@@ -1,0 +1,96 @@
+"""What the calls of generated wrappers have to do: bytes of their tensors, operations, and how long
+the GPU computes for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
+from fx_explorer.model.rows.ledger import NOT_KNOWN
+
+DEVICE_CALLS = 10
+
+_PART = "fx-explorer part "
+
+Call = Callable[[], object]
+
+
+@dataclass
+class Work:
+    """The work of one part of a wrapper in one call, all its passes together."""
+
+    moved_bytes: int = 0
+    flops: int = NOT_KNOWN
+
+
+def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, Work]:
+    """Return part → its work, from one call in which each is looked at."""
+    found: dict[int, Work] = {}
+
+    def seen(part: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
+        work = found.setdefault(part, Work())
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if _is_generated(function):  # a generated kernel: nothing that could be counted
+            result = function(*args, **kwargs)
+        else:
+            with FlopCounterMode(display=False) as counter:
+                result = function(*args, **kwargs)
+            flops = counter.get_total_flops()
+            if flops:
+                work.flops = max(work.flops, 0) + flops
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        work.moved_bytes += _bytes([*given, *made])
+        return result
+
+    with clock.seeing(seen):
+        call()
+    return found
+
+
+def _is_generated(function: object) -> bool:
+    name = getattr(function, "__name__", "")
+    return hasattr(function, "autotune_to_one_config") or name in ("kernel", "kernel_call") or "cpp_fused" in name
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Return the bytes of tensors, each place in memory counted once."""
+    places = {(tensor.data_ptr(), tensor.shape): tensor.numel() * tensor.element_size() for tensor in tensors}
+    return sum(places.values())
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTimes:
+    """Seconds of a call on the GPU."""
+
+    of_parts: dict[int, float]
+    busy_s: float
+
+
+def device_times(clock: WrapperClock, call: Call) -> DeviceTimes:
+    """Return how long the GPU computes for each part, and in all, by torch's profiler."""
+
+    def seen(part: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
+        with record_function(f"{_PART}{part}"):
+            return function(*args, **kwargs)
+
+    with clock.seeing(seen), profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        for _ in range(DEVICE_CALLS):
+            call()
+        torch.cuda.synchronize()
+    of_parts: dict[int, float] = {}
+    busy_s = 0.0
+    for event in profiled.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            busy_s += 0.0 if event.name.startswith(_PART) else event.time_range.elapsed_us() / 1e6
+        elif event.name.startswith(_PART):
+            part = int(event.name.removeprefix(_PART))
+            of_parts[part] = of_parts.get(part, 0.0) + event.device_time_total / 1e6 / DEVICE_CALLS
+    return DeviceTimes(of_parts, busy_s / DEVICE_CALLS)

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
     "bench": "measure whether compiling pays: backends, modes and batch sizes beside the uncompiled program",
+    "ledger": "account for the time of one call: guards, kernels, breaks, autograd; line by line beside uncompiled",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
     "recover": "get back, or remove, the sessions of captures that were interrupted with fx-explorer itself",

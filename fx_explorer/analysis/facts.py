@@ -11,10 +11,10 @@ Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench",
+    "bench", "ledger",
 ]  # fmt: skip
 
-Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "bench", "next"]
+Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "call", "bench", "next"]
 """What a fact is about. Facts of one topic follow each other."""
 
 

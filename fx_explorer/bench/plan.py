@@ -28,6 +28,8 @@ class BenchPlan:
     sizes: tuple[tuple[InputSize, ...], ...] = ()
     """Each is one size with its values; every combination is measured."""
     threads: int = 0
+    others: tuple[Contender, ...] = ()
+    """Ways of running the program beside those."""
     budget_s: float | None = None
     """About how long the bench may take; None: until the figures are steady."""
     timeout_s: float | None = None
@@ -37,7 +39,7 @@ class BenchPlan:
         """Return the ways of running the program, the uncompiled one first, each once."""
         product = itertools.product(self.backends, self.modes, self.dynamics, self.stances)
         ways = (self._contender(*way) for way in product)
-        return [Contender(UNCOMPILED, self.request, is_compiled=False), *dict.fromkeys(ways)]
+        return [Contender(UNCOMPILED, self.request, is_compiled=False), *dict.fromkeys(ways), *self.others]
 
     def _contender(self, backend: str, mode: str, dynamic: bool | None, stance: str) -> Contender:
         mode = mode if backend in MODE_BACKENDS else ""

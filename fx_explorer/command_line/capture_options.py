@@ -145,6 +145,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         fullgraph=arguments.fullgraph,
         stance=arguments.stance,
         settings=dict(arguments.setting),
+        ledger=getattr(arguments, "ledger", False),
         record_bytecode=getattr(arguments, "record_bytecode", False),
         gpu=gpu,
         no_weights=getattr(arguments, "no_weights", False),

@@ -17,6 +17,8 @@ from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.guards.kinds import guard_kinds
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.kernels.candidates import session_gpu
+from fx_explorer.analysis.ledger.figures import ledger_figures
+from fx_explorer.analysis.ledger.guard_costs import guard_costs
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured_times import call_time, measured
@@ -37,6 +39,7 @@ from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
+from fx_explorer.report.ledger_report import ledger_object
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import target_counts
 from fx_explorer.session.queries.guards import check_count
@@ -78,6 +81,7 @@ def json_report(reader: SessionReader) -> Json:
             "failures": [_failure(one) for one in failures(reader)],
             "bytecode_run": bytecode_run(reader),
             "bench": _bench(reader),
+            "ledger": _ledger(reader),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
 
@@ -86,6 +90,12 @@ def _bench(reader: SessionReader) -> Json | None:
     """Return the session's last bench; None when it has none."""
     figures = bench_figures(reader)
     return bench_object(figures) if figures else None
+
+
+def _ledger(reader: SessionReader) -> Json | None:
+    """Return the session's last ledger; None when it has none."""
+    figures = ledger_figures(reader)
+    return ledger_object(figures, guard_costs(reader, figures)) if figures else None
 
 
 def _symbol(one: ExplainedSymbol) -> Json:

@@ -21,6 +21,7 @@ from fx_explorer.analysis.overview.bench_facts import bench_facts, is_bench_alon
 from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.regional_facts import regional_facts
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
@@ -64,6 +65,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *regional_facts(reader),
         *_memory(reader),
         *_time(reader),
+        *ledger_facts(reader),
         *bench_facts(reader),
     ]
     return [*facts, *_first_look(reader, facts)]

@@ -1,0 +1,93 @@
+"""A ledger as tables, for the screen and for reports alike: by kind, by line, and in order."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.ledger.by_line import line_times
+from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.analysis.ledger.rates import rate
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, in_file, share
+from fx_explorer.model import LedgerKind
+
+LeastS = 1e-9
+
+KIND_HEADER = ("where the time goes", "time", "share")
+LINE_HEADER = ("line", "compiled", "uncompiled", "gained")
+STEP_HEADER = ("step", "graph", "time", "share", "reaches", "line")
+GPU_STEP_HEADER = ("step", "graph", "time", "GPU", "share", "reaches", "line")
+
+Cells = tuple[str, ...]
+
+
+def kind_rows(figures: LedgerFigures) -> list[Cells]:
+    """Return a row for each kind of step, the longest first, and what is not accounted for."""
+    call_s = figures.call.call_s
+    rows = [(figures.in_words(kind), took_s) for kind, took_s in figures.by_kind if took_s > LeastS]
+    rows.append(("not accounted for", figures.unaccounted_s))
+    return [*((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows), ("a call", run_time(call_s), "100 %")]
+
+
+def line_rows(figures: LedgerFigures) -> list[Cells]:
+    """Return a row for each line of the user's, the longest first, and what is of no line."""
+    found = line_times(figures)
+    rows = [
+        (in_file(one.line.file, one.line.line), _time(one.compiled_s), _known(one.uncompiled_s), _known_gain(one.gained_s))
+        for one in found.lines
+    ]
+    gained_s = found.uncompiled_of_none_s - found.compiled_of_none_s
+    is_known = found.uncompiled_of_none_s >= 0 or bool(figures.operators)
+    of_none = (_time(found.uncompiled_of_none_s), _known_gain(gained_s)) if is_known else ("", "")
+    return [*rows, ("of no line", _time(found.compiled_of_none_s), *of_none)]
+
+
+def step_row(figures: LedgerFigures, entry: LedgerEntry) -> Cells:
+    """Return the cells of a step, in the order of the header (``step_header``)."""
+    step, call_s = entry.step, figures.call.call_s
+    reached = rate(figures, entry)
+    device = (_time(step.device_s) if step.device_s > 0 else "",) if figures.is_on_gpu else ()
+    return (
+        step_name(figures, entry),
+        f"[{step.compilation}] {step.direction}".strip() if step.compilation else step.direction,
+        _time(step.host_s),
+        *device,
+        _share(step.host_s, call_s),
+        reached.in_words if reached else "",
+        lines_in_words(entry),
+    )
+
+
+def step_header(figures: LedgerFigures) -> Cells:
+    return GPU_STEP_HEADER if figures.is_on_gpu else STEP_HEADER
+
+
+def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
+    """Return what a step is: the name of what it calls, else its kind in words."""
+    kind: LedgerKind = entry.step.kind
+    if entry.step.name and kind == "launch":
+        return f"starting {entry.step.name}"
+    return entry.step.name or figures.in_words(kind)
+
+
+def lines_in_words(entry: LedgerEntry) -> str:
+    """Return the line that a step is of, and how many others."""
+    if not entry.lines:
+        return ""
+    first, _ = entry.lines[0]
+    more = len(entry.lines) - 1
+    return in_file(first.file, first.line) + (f" and {counted(more, 'other')}" if more else "")
+
+
+def _time(took_s: float) -> str:
+    return run_time(took_s) if took_s >= 0 else f"-{run_time(-took_s)}"
+
+
+def _share(part_s: float, whole_s: float) -> str:
+    return share(part_s, whole_s) if part_s >= 0 else f"-{share(-part_s, whole_s)}"
+
+
+def _known(took_s: float) -> str:
+    return _time(took_s) if took_s >= 0 else ""
+
+
+def _known_gain(gained_s: float) -> str:
+    return _time(gained_s) if abs(gained_s) > LeastS else ""

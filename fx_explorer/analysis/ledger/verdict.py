@@ -1,0 +1,120 @@
+"""What a ledger says, in sentences: how long a call takes, what dominates it, which lines got slower,
+and what may help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer.analysis.bench.interval import factor, median_interval, ratios
+from fx_explorer.analysis.ledger.by_line import LineTime, line_times
+from fx_explorer.analysis.ledger.figures import KIND_IN_WORDS, WORK, LedgerFigures
+from fx_explorer.analysis.ledger.remedies import MUCH, SOME, remedies
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, in_file, listed, share
+from fx_explorer.model import LedgerKind
+
+MOST_LINES = 3
+SLOWER = 1.25
+"""A line got slower when it takes at least so many times as long compiled."""
+
+HALF = 0.5
+
+ACCOUNTED = 0.95
+"""Part of a call from which on its steps count as adding up to it."""
+
+
+def verdict(figures: LedgerFigures) -> list[str]:
+    """Return the sentences, the answer first."""
+    return [
+        *_whole(figures),
+        *_dominates(figures),
+        *_guards(figures),
+        *_breaks(figures),
+        *_slower_lines(figures),
+        *(f"It may help to compile {one.how}: {one.why}." for one in remedies(figures)),
+        *_doubts(figures),
+    ]
+
+
+def _whole(figures: LedgerFigures) -> Iterator[str]:
+    call = figures.call
+    what = "A training step" if call.trains else "A call"
+    took = f"{what} of {call.target} takes {run_time(call.call_s)}"
+    if call.uncompiled_s <= 0:
+        yield f"{took}."
+        return
+    ratio = call.uncompiled_s / call.call_s
+    interval = median_interval(ratios(list(call.uncompiled_rounds_s), list(call.rounds_s)))
+    is_different = interval is not None and not interval.low <= 1 <= interval.high
+    beside = f"{factor(ratio)} × as fast" if is_different else "no difference is shown"
+    yield f"{took}, {run_time(call.uncompiled_s)} uncompiled: {beside}."
+
+
+def _dominates(figures: LedgerFigures) -> Iterator[str]:
+    call_s, work_s = figures.call.call_s, figures.work_s
+    if figures.is_on_gpu:
+        yield f"The GPU computes for {run_time(work_s)} of it ({share(work_s, call_s)}) and waits for the rest."
+    else:
+        yield f"Kernels and library calls are {run_time(work_s)} of it ({share(work_s, call_s)})."
+    around = [(kind, took_s) for kind, took_s in figures.by_kind if kind not in (*WORK, "wait") and took_s > SOME * call_s]
+    if not figures.is_on_gpu and work_s < HALF * call_s:
+        yield "The work is small beside what is around it: larger inputs, or fewer and larger graphs, make compiling pay."
+    if around:
+        told = (f"{run_time(took_s)} {_short(figures, kind)}" for kind, took_s in around)
+        yield f"Around them: {listed(told, limit=4)}."
+
+
+def _short(figures: LedgerFigures, kind: LedgerKind) -> str:
+    return {"guards": "evaluating guards", "entry": "entering torch.compile"}.get(kind, figures.in_words(kind))
+
+
+def _guards(figures: LedgerFigures) -> Iterator[str]:
+    call, guards_s = figures.call, figures.of_kind("guards")
+    if guards_s <= SOME * call.call_s or call.unguarded_s <= 0:
+        return
+    interval = median_interval(ratios(list(call.rounds_s), list(call.unguarded_rounds_s)))
+    is_faster = interval is not None and interval.low > 1
+    told = f"saves {run_time(call.call_s - call.unguarded_s)}" if is_faster else "saves nothing that can be told"
+    yield (
+        f"Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and {told}; it is unsafe: "
+        "what no longer fits is run all the same."
+    )
+
+
+def _breaks(figures: LedgerFigures) -> Iterator[str]:
+    took_s = figures.of_kind("break")
+    if took_s <= SOME * figures.call.call_s:
+        return
+    by_line: dict[str, float] = {}
+    for entry in figures.entries:
+        if entry.step.kind == "break" and entry.step.user_line:
+            where = in_file(entry.step.file, entry.step.user_line)
+            by_line[where] = by_line.get(where, 0.0) + entry.step.host_s
+    longest = sorted(by_line, key=lambda where: -by_line[where])
+    places = f", at {listed(longest)}" if longest else ""
+    yield f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}: fx-explorer fix proposes what takes them away."
+
+
+def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
+    slower = [one for one in line_times(figures).lines if _is_slower(one, figures.call.call_s)]
+    slower.sort(key=lambda one: one.gained_s)
+    for one in slower[:MOST_LINES]:
+        times = f"{run_time(one.compiled_s)} compiled, {run_time(one.uncompiled_s)} uncompiled"
+        yield f"{in_file(one.line.file, one.line.line)} got slower: {times}."
+
+
+def _is_slower(one: LineTime, call_s: float) -> bool:
+    is_measured = one.uncompiled_s > 0
+    return is_measured and one.compiled_s > SLOWER * one.uncompiled_s and -one.gained_s > SOME * call_s
+
+
+def _doubts(figures: LedgerFigures) -> Iterator[str]:
+    call, accounted = figures.call, figures.accounted_s / figures.call.call_s
+    if not ACCOUNTED <= accounted <= 2 - ACCOUNTED:
+        yield f"The steps add up to {accounted:.0%} of a call: measure again when the machine is idle.".replace("%", " %")
+    if call.iqr_s > MUCH * call.call_s:
+        yield f"Calls differ widely (middle half within {run_time(call.iqr_s)}): measure again when the machine is idle."
+    if call.other_calls > call.calls / 4:
+        yield f"{counted(call.other_calls, 'call')} took another path than the {call.calls:,} that are told."
+    yield from (f"{note}." for note in call.notes)

@@ -1,0 +1,19 @@
+"""What a ledger found, as facts for the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.ledger.figures import ledger_figures
+from fx_explorer.analysis.ledger.verdict import verdict
+from fx_explorer.session import SessionReader
+
+SHOWN = 2
+
+
+def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield the first sentences of the verdict; nothing where no call was accounted for."""
+    figures = ledger_figures(reader)
+    if figures is not None:
+        yield from (Fact("call", "good", sentence, view="ledger") for sentence in verdict(figures)[:SHOWN])

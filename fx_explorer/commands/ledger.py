@@ -1,0 +1,152 @@
+"""``fx-explorer ledger X``: where the time of one call of X goes, a target or a session with a ledger."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.client import leftovers
+from fx_explorer.command_line.capture_options import add_compile_arguments, add_worker_arguments, request_from
+from fx_explorer.command_line.given_session import answer_from, is_session
+from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.progress import CaptureNarration
+from fx_explorer.errors import UsageError
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader, SessionWriter
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.ledger.remedies import Remedy
+
+EPILOG = """\
+The target is built and called again and again, with a clock between the steps of a call: guards, Dynamo's bytecode, what
+AOTAutograd and Inductor do around a graph, each kernel and library call, what runs at graph breaks, autograd. Calls without
+the clock and uncompiled calls take turns with them. The steps add up to the call; what they leave is a row of its own.
+
+examples:
+  fx-explorer ledger model.py --no-train            where the time of a call goes
+  fx-explorer ledger model.py --steps               every step, in the order of the call
+  fx-explorer ledger model.py --try                 measure what may help: the same call with it
+  fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (view L)
+"""
+
+NONE = "{shown} has no ledger; make one with: fx-explorer ledger TARGET -o {shown}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("target", metavar="X", help="a target: file.py, file.py:object …; or a session with a ledger")
+    what = parser.add_argument_group("what to call")
+    what.add_argument("--call", metavar="EXPR", default="", help="expression that makes the model or function")
+    what.add_argument("--inputs", metavar="EXPR", default="", help="expression for the inputs: a tuple, a dict or one value")
+    what.add_argument(
+        "--train",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="forward and backward, or forward alone (default: both, when something requires grad)",
+    )
+    what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
+    add_compile_arguments(parser, build=True)
+    told = parser.add_argument_group("what to tell")
+    told.add_argument(
+        "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
+    )
+    told.add_argument("--steps", action="store_true", help="with text and markdown: every step, in the order of the call")
+    told.add_argument(
+        "--try", dest="trying", action="store_true", help="measure the same call with what may help, as bench does"
+    )
+    told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the capture with its ledger as a session")
+    add_force_argument(told)
+    add_worker_arguments(parser)
+    parser.set_defaults(ledger=True, gpu=None, no_weights=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tell the ledger. Returns the exit code of the capture; 1 where something that was tried gives
+    other results. Raises UsageError for a script, and for a session without a ledger.
+    """
+    if arguments.trying and is_session(arguments.target):
+        raise UsageError(f"--try is for targets: {arguments.target} is measured already")
+    if not arguments.build:
+        raise UsageError("--no-build: kernels that are not built cannot be timed")
+    found: list[list[Remedy] | None] = []
+    code = answer_from(arguments, lambda reader: found.append(_tell(reader, arguments)), session_output(arguments)) or 0
+    told = found[0] if found else None
+    if told is None:
+        return code or UsageError.exit_code
+    return asyncio.run(_try(told, arguments)) if arguments.trying and not code else code
+
+
+def _why_none(reader: SessionReader) -> str:
+    from fx_explorer.trials.break_times import why_not_measured
+
+    # The request of a file that turned out to be a script does not say so.
+    request = reader.request()
+    is_script = request is not None and reader.is_of_a_script()
+    return why_not_measured(replace(request, as_script=True) if request and is_script else request)
+
+
+def _tell(reader: SessionReader, arguments: argparse.Namespace) -> list[Remedy] | None:
+    """Print the ledger, and return what may help; None where there is no ledger."""
+    from fx_explorer.analysis.ledger.figures import ledger_figures
+    from fx_explorer.analysis.ledger.guard_costs import guard_costs
+    from fx_explorer.analysis.ledger.remedies import remedies
+    from fx_explorer.report.ledger_report import FORMATS
+
+    figures = ledger_figures(reader)
+    if figures is None:
+        if is_session(arguments.target):
+            raise UsageError(NONE.format(shown=arguments.target))
+        sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
+        return None
+    sys.stdout.write(FORMATS[arguments.format](figures, guard_costs(reader, figures), arguments.steps))
+    return remedies(figures)
+
+
+async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
+    """Measure the program with each remedy beside the program without, and print the table."""
+    from fx_explorer.analysis.bench.cells import bench_figures
+    from fx_explorer.analysis.bench.verdict import problems
+    from fx_explorer.bench.bench_session import begin_session, end_session
+    from fx_explorer.bench.driving import Bench
+    from fx_explorer.bench.plan import BenchPlan, Contender
+    from fx_explorer.report.bench_report import FORMATS
+
+    if not found:
+        sys.stderr.write("Nothing was tried: no remedy that could be measured is known for where this time goes.\n")
+        return 0
+    request = replace(request_from(arguments), ledger=False)
+    others = tuple(Contender(f"inductor with {one.name}", _with(request, one)) for one in found)
+    plan = BenchPlan(request, backends=(request.backend,), timeout_s=arguments.timeout, others=others)
+    folder, lock = leftovers.new_directory()
+    narration = CaptureNarration(sys.stderr, pass_through=False)
+    try:
+        session = folder / leftovers.SESSION
+        with SessionWriter(session) as writer:
+            begin_session(writer, plan)
+            await Bench(plan, writer, arguments.python, lambda progress: narration.show_live(progress.in_words)).run()
+            end_session(writer, was_stopped=False)
+        narration.end()
+        with SessionReader(session) as reader:
+            figures = bench_figures(reader)
+            if figures is None:
+                return 1
+            sys.stdout.write("\n" + FORMATS[arguments.format](figures))
+            return int(bool(problems(figures)))
+    finally:
+        narration.end()
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+
+
+def _with(request: CaptureRequest, remedy: Remedy) -> CaptureRequest:
+    """Return the request with a remedy. Modes and options exclude each other: the remedy's take the
+    place of the other.
+    """
+    if remedy.mode:
+        return replace(request, mode=remedy.mode, options={})
+    return replace(request, mode="", options={**request.options, **remedy.options})

@@ -1,0 +1,163 @@
+"""A ledger as text, markdown, CSV and JSON: the verdict first, then where the time goes by kind, by line
+of the user's, and step by step.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+
+from fx_explorer.analysis.ledger.by_line import LineTime, line_times
+from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.analysis.ledger.guard_costs import GuardCosts
+from fx_explorer.analysis.ledger.rates import rate
+from fx_explorer.analysis.ledger.remedies import remedies
+from fx_explorer.analysis.ledger.table import KIND_HEADER, LINE_HEADER, Cells, kind_rows, line_rows, step_header, step_row
+from fx_explorer.analysis.ledger.verdict import verdict
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted
+from fx_explorer.highlight import printable
+
+SCHEMA = "fx-explorer/ledger/1"
+
+MOST_LINES = 12
+"""Lines of the user's that the text has; the other formats have all."""
+
+Format = Callable[[LedgerFigures, GuardCosts, bool], str]
+
+
+def ledger_text(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+    """Return the verdict and the tables as plain text; with ``steps`` every step of the call."""
+    lines = [*verdict(figures), "", *_columns(KIND_HEADER, kind_rows(figures)), ""]
+    lines += [*_columns(LINE_HEADER, _most(line_rows(figures))), ""]
+    if steps:
+        lines += [*_columns(step_header(figures), _steps(figures)), ""]
+    return "\n".join(map(printable, [*lines, *_guards(guards), *_notes(figures)])).rstrip() + "\n"
+
+
+def ledger_markdown(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+    """Return the verdict as a list and the tables, to be put into an issue."""
+    tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, line_rows(figures))]
+    tables += [(step_header(figures), _steps(figures))] if steps else []
+    told = [f"- {_in_markdown(sentence)}" for sentence in [*verdict(figures), *_guards(guards), *_notes(figures)]]
+    return "\n".join([*told, *(line for header, rows in tables for line in _markdown(header, rows))]) + "\n"
+
+
+def ledger_csv(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+    """Return a line for each step in order, with times in seconds."""
+    out = io.StringIO()
+    rows = [_step(figures, entry) for entry in figures.entries]
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, "lines": " ".join(f"{one['file']}:{one['line']}" for one in row["lines"])} for row in rows)  # type: ignore[attr-defined]
+    return out.getvalue()
+
+
+def ledger_json(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+    """Return everything as JSON."""
+    return json.dumps({"schema": SCHEMA, **ledger_object(figures, guards)}, indent=2) + "\n"
+
+
+def ledger_object(figures: LedgerFigures, guards: GuardCosts) -> dict[str, object]:
+    """Return everything as the report has it under ``ledger``."""
+    call = {name: value for name, value in asdict(figures.call).items() if name != "id"}
+    found = line_times(figures)
+    return {
+        "verdict": verdict(figures),
+        **call,
+        "accounted_s": figures.accounted_s,
+        "unaccounted_s": figures.unaccounted_s,
+        "by_kind": [{"kind": kind, "seconds": took_s} for kind, took_s in figures.by_kind],
+        "by_line": [_line(one) for one in found.lines],
+        "steps": [_step(figures, entry) for entry in figures.entries],
+        "uncompiled_operators": [_operator(row) for row in figures.operators],
+        "ceilings": {kind: row.rate for kind, row in figures.ceilings.items()},
+        "guards": {"in_cpp": guards.in_cpp, "in_python": guards.in_python},
+        "remedies": [asdict(one) for one in remedies(figures)],
+    }
+
+
+FORMATS: dict[str, Format] = {"text": ledger_text, "json": ledger_json, "csv": ledger_csv, "markdown": ledger_markdown}
+
+
+def _line(one: LineTime) -> dict[str, object]:
+    uncompiled_s = one.uncompiled_s if one.uncompiled_s >= 0 else None
+    return {**asdict(one.line), "compiled_s": one.compiled_s, "uncompiled_s": uncompiled_s}
+
+
+def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
+    step, reached = entry.step, rate(figures, entry)
+    return {
+        "kind": step.kind,
+        "name": step.name,
+        "compilation": step.compilation,
+        "direction": step.direction,
+        "output_code_line": step.line,
+        "began_s": entry.began_s,
+        "host_s": step.host_s,
+        "iqr_s": step.iqr_s,
+        "device_s": step.device_s if step.device_s >= 0 else None,
+        "bytes": step.moved_bytes if step.moved_bytes >= 0 else None,
+        "flops": step.flops if step.flops >= 0 else None,
+        "bytes_per_s": reached.bytes_per_s if reached else None,
+        "flops_per_s": reached.flops_per_s if reached else None,
+        "lines": [{**asdict(line), "part": part} for line, part in entry.lines],
+    }
+
+
+def _operator(row: object) -> dict[str, object]:
+    fields = asdict(row)  # type: ignore[call-overload]
+    return {name: value for name, value in fields.items() if name not in ("id", "call", "position")}
+
+
+def _steps(figures: LedgerFigures) -> list[Cells]:
+    return [step_row(figures, entry) for entry in figures.entries]
+
+
+def _most(rows: list[Cells]) -> list[Cells]:
+    """Return the longest lines, and the last row, which is of no line."""
+    left_out = len(rows) - 1 - MOST_LINES
+    if left_out <= 0:
+        return rows
+    return [*rows[:MOST_LINES], (f"and {counted(left_out, 'line')} more", "", "", ""), rows[-1]]
+
+
+def _columns(header: Cells, rows: Sequence[Cells]) -> Iterator[str]:
+    """Yield a table in columns; a column that is empty in every row is left out."""
+    shown = [i for i in range(len(header)) if any(row[i] for row in rows)]
+    widths = {i: max(len(row[i]) for row in [header, *rows]) for i in shown}
+    numbers = {i for i in shown if header[i] in ("time", "share", "compiled", "uncompiled", "gained", "GPU")}
+    for row in [header, *rows]:
+        cells = (f"{row[i]:>{widths[i]}}" if i in numbers else f"{row[i]:<{widths[i]}}" for i in shown)
+        yield "  ".join(cells).rstrip()
+
+
+def _markdown(header: Cells, rows: Sequence[Cells]) -> Iterator[str]:
+    yield ""
+    for row in [header, ("---",) * len(header), *rows]:
+        yield f"| {' | '.join(_in_markdown(text) for text in row)} |"
+
+
+def _guards(guards: GuardCosts) -> Iterator[str]:
+    whole = guards.in_cpp + guards.in_python
+    if not whole:
+        return
+    in_python = f"{guards.in_python:,} in Python" if guards.in_python else "none in Python"
+    costly = ", ".join(f"{row.source or row.kind} ({row.cost_ns / 1000:.2f} µs)" for row in guards.costliest)
+    yield f"Guards: {counted(whole, 'check')}, {guards.in_cpp:,} in C++ and {in_python}. Costliest: {costly}."
+
+
+def _notes(figures: LedgerFigures) -> Iterator[str]:
+    call = figures.call
+    yield (
+        f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch {call.torch}, with {call.inputs}: "
+        f"means of the middle half of {counted(call.calls, 'call')} that took turns with calls without a clock. "
+        f"The clock took {run_time(call.clock_s)} of a call, which is taken off."
+    )
+
+
+def _in_markdown(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")

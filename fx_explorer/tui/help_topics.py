@@ -62,6 +62,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Enter goes to the line that made it.",
         "Moving",
     ),
+    "ledger": (
+        "Q measures. First where the time goes, then your lines beside the same call uncompiled, then every step in order.\n"
+        "The bar of a step shows when in the call it runs. Enter goes to your line, or to the line of the generated code.",
+        "Moving",
+    ),
     "bench": (
         "Z measures: it asks for backends, modes and sizes; esc stops it and keeps what there is.\n"
         "Below the list: the row under the cursor, and speed-up over size as a picture. Tab goes there.",

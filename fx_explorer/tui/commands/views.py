@@ -27,6 +27,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "Which sizes may differ from call to call, and who fixed the others.",
     ),
     (
+        "ledger",
+        "0",
+        "a call",
+        "Where the time of one call goes: guards, kernels, graph breaks, autograd, and each line beside uncompiled.",
+    ),
+    (
         "bench",
         "H",
         "bench",
@@ -117,8 +123,16 @@ _PROGRAM_BENCH = (
     "Measure the program uncompiled, and compiled by each backend, mode and batch size you name, with the same results or not.",
 )
 
+_LEDGER = (
+    "ledger.run",
+    "Q",
+    "call_ledger.run",
+    "where does a call's time go?",
+    "Build the program and account for the time of a call, step by step, beside the same call uncompiled.",
+)
+
 VIEW_COMMANDS = (
     *_of_views(),
     *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER),
-    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _DYNAMIC, _PROGRAM_BENCH),
+    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _DYNAMIC, _PROGRAM_BENCH, _LEDGER),
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.bench import KernelBench
 from fx_explorer.tui.controllers.bytecode import BytecodeSteps
+from fx_explorer.tui.controllers.call_ledger import CallLedger
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.configurations import Configurations
 from fx_explorer.tui.controllers.edits import Edits
@@ -57,6 +58,7 @@ class Controllers:
         self.configurations = Configurations(services, self.kernel_builds)
         self.bench = KernelBench(services, self.kernel_builds)
         self.program_bench = ProgramBench(services, self.kernel_builds)
+        self.call_ledger = CallLedger(services, self.kernel_builds)
         self.leaving = Leaving(services, self.kernel_builds, target)
 
     async def carry_out(self, action: str) -> None:

@@ -1,9 +1,10 @@
-"""While graph breaks are measured: what the worker does, and the key that stops it."""
+"""While a worker measures the program: what it does, and the key that stops it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
 
 from textual import work
 from textual.app import ComposeResult
@@ -19,16 +20,40 @@ from fx_explorer.trials.recapture import Told
 from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.dialogs.dialog import Dialog
 
-MeasureBreaks = Callable[[CaptureRequest, Told], Awaitable[BreakTimes]]
-"""``measure_breaks`` for one worker, or what stands in for it."""
+MeasuredT = TypeVar("MeasuredT")
 
-WHAT = "A worker of its own builds the program and calls it again and again: what lies between two graphs is timed."
+Measure = Callable[[CaptureRequest, Told], Awaitable[MeasuredT]]
+"""What measures with one worker, or stands in for it."""
+
+MeasureBreaks = Measure[BreakTimes]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the dialog says."""
+
+    title: str
+    what: str
+    stopped: str
+
+
+OF_BREAKS = Words(
+    "How long graph breaks take",
+    "A worker of its own builds the program and calls it again and again: what lies between two graphs is timed.",
+    "Stopped: graph breaks were not measured.",
+)
+
+OF_A_CALL = Words(
+    "Where the time of a call goes",
+    "A worker of its own builds the program and calls it again and again, with and without a clock, and uncompiled.",
+    "Stopped: no call was accounted for.",
+)
 
 READ_S = 20
 """Why something was not done is read in peace."""
 
 
-class MeasuringScreen(Dialog[BreakTimes | None]):
+class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
     """One line says what the worker does. Closes by itself with what was measured; escape gives
     None and ends the worker.
     """
@@ -41,23 +66,24 @@ class MeasuringScreen(Dialog[BreakTimes | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
-    def __init__(self, request: CaptureRequest, measure: MeasureBreaks) -> None:
+    def __init__(self, request: CaptureRequest, measure: Measure[MeasuredT], words: Words = OF_BREAKS) -> None:
         super().__init__()
+        self._words = words
         self._request = request
         self._measure = measure
         self._doing = Label("starting Python", markup=False)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = "How long graph breaks take"
+            box.border_title = self._words.title
             box.border_subtitle = "esc stops"
-            yield Label(WHAT, markup=False, id="what")
+            yield Label(self._words.what, markup=False, id="what")
             yield self._doing
 
     def on_mount(self) -> None:
         self._run()
 
-    @work(name="measure breaks", group="measure breaks", description="build the program, and time its graph breaks")
+    @work(name="measure", group="measure", description="build the program, and measure it")
     async def _run(self) -> None:
         """Measure. The program runs in a process of its own, which ends when this is cancelled."""
         try:
@@ -73,5 +99,5 @@ class MeasuringScreen(Dialog[BreakTimes | None]):
 
     def action_leave(self) -> None:
         self.workers.cancel_node(self)
-        self.app.notify("Stopped: graph breaks were not measured.")
+        self.app.notify(self._words.stopped)
         self.dismiss(None)

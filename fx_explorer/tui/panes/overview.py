@@ -114,6 +114,7 @@ TOPIC_LABELS = {
     "kernels": "kernels",
     "memory": "memory",
     "time": "time",
+    "call": "a call",
     "bench": "bench",
     "next": "start here",
 }

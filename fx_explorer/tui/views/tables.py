@@ -13,6 +13,7 @@ from fx_explorer.tui.views.console import console_table
 from fx_explorer.tui.views.graphs import graphs_table
 from fx_explorer.tui.views.guards import guards_table
 from fx_explorer.tui.views.kernels import kernels_table
+from fx_explorer.tui.views.ledger import ledger_table
 from fx_explorer.tui.views.memory import memory_table
 from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.sizes import sizes_table
@@ -27,6 +28,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "memory": memory_table,
     "regions": regions_table,
     "sizes": sizes_table,
+    "ledger": ledger_table,
     "bench": bench_table,
     "console": console_table,
     "time": time_table,

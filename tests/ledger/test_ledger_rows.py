@@ -1,0 +1,170 @@
+"""What is said of ledgers that are written by hand: adding up, lines, what is reached, what may help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.analysis.ledger.by_line import line_times
+from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, SourceLine, ledger_figures
+from fx_explorer.analysis.ledger.guard_costs import GuardCosts
+from fx_explorer.analysis.ledger.rates import rate
+from fx_explorer.analysis.ledger.remedies import remedies
+from fx_explorer.analysis.ledger.table import kind_rows, line_rows
+from fx_explorer.analysis.ledger.verdict import verdict
+from fx_explorer.model import CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.report.ledger_report import FORMATS
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import write_training_step
+
+US = 1e-6
+
+CALL = LedgerCall(
+    *(1, "Net", "(float32[4, 8])", False, "cpu", "2.13.0", 1, 100 * US, 2 * US, (100 * US,) * 8, 50, 0, 3 * US),
+    uncompiled_s=50 * US,
+    uncompiled_rounds_s=(50 * US,) * 8,
+    unguarded_s=90 * US,
+    unguarded_rounds_s=(90 * US,) * 8,
+)
+
+A, B = SourceLine("net.py", 3), SourceLine("net.py", 4)
+
+
+def entry(kind: LedgerKind, took_us: float, *lines: tuple[SourceLine, float], name: str = "", **known: object) -> LedgerEntry:
+    step = LedgerStep(0, 1, 0, kind, name, "0/0", "inference", 1, "", 0, took_us * US, 0.0)
+    return LedgerEntry(replace(step, **known), 0.0, lines, None)  # type: ignore[arg-type]
+
+
+def operator(name: str, took_us: float, line: SourceLine | None, device_us: float = -1e6) -> LedgerOperator:
+    place = (line.file, line.line) if line else ("", 0)
+    return LedgerOperator(0, 1, 0, name, "forward", *place, took_us * US, device_us * US)
+
+
+def figures(*entries: LedgerEntry, call: LedgerCall = CALL, operators: tuple[LedgerOperator, ...] = ()) -> LedgerFigures:
+    ceilings = {"memory": CardCeiling(0, "cpu", "memory", 1e10, ""), "fp32": CardCeiling(0, "cpu", "fp32", 1e11, "")}
+    return LedgerFigures(call, entries, operators, ceilings)
+
+
+def test_rows_by_kind_and_what_is_not_accounted_for_add_up_to_the_call() -> None:
+    found = figures(entry("entry", 30), entry("kernel", 40), entry("entry", 10))
+    assert kind_rows(found) == [
+        ("entering and leaving torch.compile", "40 µs", "40 %"),
+        ("generated kernels", "40 µs", "40 %"),
+        ("not accounted for", "20 µs", "20 %"),
+        ("a call", "100 µs", "100 %"),
+    ]
+
+
+def test_steps_that_are_longer_than_the_call_are_told_as_such() -> None:
+    found = figures(entry("kernel", 120))
+    assert ("not accounted for", "-20 µs", "-20 %") in kind_rows(found)
+    assert any("add up to 120 %" in sentence for sentence in verdict(found))
+
+
+def test_a_kernel_of_two_lines_counts_for_both_and_what_is_of_no_line_is_left() -> None:
+    found = figures(
+        *(entry("kernel", 40, (A, 0.75), (B, 0.25)), entry("guards", 60)),
+        operators=(operator("aten::relu", 20, A), operator("aten::add", 5, B), operator("aten::to", 1, None)),
+    )
+    times = line_times(found)
+    assert [(one.line, round(one.compiled_s / US), round(one.uncompiled_s / US)) for one in times.lines] == [
+        (A, 30, 20),
+        (B, 10, 5),
+    ]
+    assert round(times.compiled_of_none_s / US) == 60
+    assert round(times.uncompiled_of_none_s / US) == 25
+    assert line_rows(found)[-1] == ("of no line", "60 µs", "25 µs", "-35 µs")
+
+
+def test_lines_of_a_program_that_cannot_be_run_uncompiled_have_no_second_time() -> None:
+    found = figures(entry("kernel", 40, (A, 1.0)), call=replace(CALL, uncompiled_s=-1.0, uncompiled_rounds_s=()))
+    assert line_rows(found) == [("net.py:3", "40 µs", "", ""), ("of no line", "60 µs", "", "")]
+    assert verdict(found)[0] == "A call of Net takes 100 µs."
+
+
+def test_what_a_kernel_reaches_is_held_against_this_machine() -> None:
+    one = entry("library", 10, name="mm", moved_bytes=50_000, flops=500_000)
+    found = rate(figures(one), one)
+    assert found is not None
+    assert found.in_words == "5 GB/s (50 % of a copy), 50 GFLOP/s (50 % of a float32 product)"
+    assert rate(figures(one), entry("library", 10)) is None
+
+
+def test_on_a_gpu_what_it_computes_is_the_work_and_the_rest_it_waits() -> None:
+    on_gpu = replace(CALL, device="NVIDIA H100", busy_s=20 * US)
+    one = entry("kernel", 30, (A, 1.0), device_s=15 * US)
+    found = figures(one, call=on_gpu, operators=(operator("aten::relu", 9, A, device_us=12),))
+    assert one.seconds == 15 * US
+    assert found.idle_s == 80 * US
+    assert line_times(found).lines[0].uncompiled_s == 12 * US
+    assert "The GPU computes for 20 µs of it (20 %) and waits for the rest." in verdict(found)
+    assert "reduce-overhead" in [one.name for one in remedies(found)]
+    assert ("starting generated kernels", "30 µs", "30 %") in kind_rows(found)
+
+
+@pytest.mark.parametrize(
+    ("entries", "names"),
+    [
+        ([entry("checks", 20), entry("kernel", 80)], ["size_asserts=False"]),
+        ([entry("library", 80), entry("kernel", 20)], ["freezing"]),
+        ([entry("kernel", 100)], []),
+    ],
+)
+def test_a_remedy_is_named_where_its_part_is_large(entries: list[LedgerEntry], names: list[str]) -> None:
+    assert [one.name for one in remedies(figures(*entries))] == names
+
+
+def test_a_training_step_is_not_frozen() -> None:
+    assert remedies(figures(entry("library", 80), call=replace(CALL, trains=True))) == []
+
+
+def test_a_difference_is_claimed_only_where_the_rounds_show_it() -> None:
+    noisy = replace(
+        CALL, uncompiled_rounds_s=tuple(us * US for us in (90, 110, 95, 105, 130, 70, 99, 101)), uncompiled_s=100 * US
+    )
+    assert verdict(figures(entry("kernel", 100)))[0] == "A call of Net takes 100 µs, 50 µs uncompiled: 0.50 × as fast."
+    assert verdict(figures(entry("kernel", 100), call=noisy))[0].endswith("no difference is shown.")
+
+
+def test_skipping_guards_is_told_with_what_it_saves_and_what_it_risks() -> None:
+    found = [one for one in verdict(figures(entry("guards", 12), entry("kernel", 88))) if "Skipping guards" in one]
+    assert found
+    assert "saves 10 µs" in found[0]
+    assert "unsafe" in found[0]
+
+
+def test_breaks_and_lines_that_got_slower_are_named() -> None:
+    at_break = entry("break", 40, (A, 1.0), file="net.py", user_line=3)
+    told = verdict(figures(at_break, entry("kernel", 60, (B, 1.0)), operators=(operator("aten::add", 5, B),)))
+    assert any("Python at graph breaks takes 40 µs, at net.py:3" in one for one in told)
+    assert any(one.startswith("net.py:4 got slower: 60 µs compiled, 5 µs uncompiled") for one in told)
+
+
+def test_every_format_has_every_kind_and_the_verdict() -> None:
+    found = figures(entry("entry", 60), entry("kernel", 40, (A, 1.0), name="cpp_fused_relu_0"))
+    guards = GuardCosts(3, 1, (), 0.0)
+    for name, told in FORMATS.items():
+        text = told(found, guards, True)
+        assert "cpp_fused_relu_0" in text, name
+        assert name == "csv" or "A call of Net takes 100" in text
+
+
+def test_a_step_finds_its_generated_line_and_the_users_through_the_sessions_links(tmp_path: Path) -> None:
+    path = tmp_path / "s.fxs"
+    hand = write_training_step(path)
+    with SessionWriter(path) as writer:
+        writer.add(CALL)
+        line = 9  # extern_kernels.addmm(bias, x, w), in tests/sessions.py
+        writer.add(LedgerStep(0, 1, 0, "library", "extern_kernels.addmm", "0/0", "forward", line, "", 0, US, 0.0))
+        writer.add(LedgerStep(0, 1, 1, "checks", "", "9/9", "forward", 3, "", 0, US, 0.0))
+    with SessionReader(path) as reader:
+        found = ledger_figures(reader)
+        assert found is not None
+        first, unknown = found.entries
+        assert first.place is not None
+        assert (first.place.document.id, first.place.line) == (hand.output_code, line - 1)
+        assert unknown.place is None
+        assert unknown.lines == ()
+        assert unknown.began_s == US

@@ -165,6 +165,18 @@ def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
     return (torch.randn(shape),)
 
 
+def batched(name: str, batch: int) -> dict[str, Any] | tuple[Any, ...]:
+    """Example inputs for ``build(name)`` with another batch: the example's rows again and again."""
+    example = inputs(name)
+
+    def repeated(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor[torch.arange(batch) % tensor.shape[0]]
+
+    if isinstance(example, dict):
+        return {key: repeated(tensor) for key, tensor in example.items()}
+    return tuple(repeated(tensor) for tensor in example)
+
+
 def train_step(function: Callable[..., Any], example: dict[str, Any] | tuple[Any, ...]) -> None:
     """One forward and one backward."""
     output = function(**example) if isinstance(example, dict) else function(*example)

@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
     "bench": "measure whether compiling pays: backends, modes and batch sizes beside the uncompiled program",
     "ledger": "account for the time of one call: guards, kernels, breaks, autograd; line by line beside uncompiled",
+    "memory": "say what a training step needs at its peak, what makes it up, and what is held kernel after kernel",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
     "recover": "get back, or remove, the sessions of captures that were interrupted with fx-explorer itself",

@@ -47,8 +47,9 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
     for node, consumer in backward.ids.items():
         if node.op == "placeholder" and node.name in live:
             row = _row(recording, segment, live[node.name], storages)
-            row = replace(row, producer=forward.ids[live[node.name]], consumer=consumer)
-            segment.saved[from_the_end[node.name]] = replace(row, id=recording.writer.add(row))
+            at = from_the_end[node.name]
+            row = replace(row, producer=forward.ids[live[node.name]], consumer=consumer, output=at)
+            segment.saved[at] = replace(row, id=recording.writer.add(row))
 
 
 def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequence[StoredOutput]) -> None:

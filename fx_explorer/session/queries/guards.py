@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.session.queries.sql import number
+from fx_explorer.session.queries.sql import column, number
 from fx_explorer.session.reader import SessionReader
 
 
@@ -38,3 +38,8 @@ def checked_tensors(reader: SessionReader, compilation: int) -> list[tuple[str, 
 
 def _of(compilation: int | None) -> tuple[str, tuple[int, ...]]:
     return ("", ()) if compilation is None else (" WHERE compilation=?", (compilation,))
+
+
+def guarded_sources(reader: SessionReader) -> list[str]:
+    """Return what guards look at, in torch's words: ``L['self']._modules['fc']._parameters['weight']``."""
+    return column(reader, "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM guard_check WHERE source != ''")

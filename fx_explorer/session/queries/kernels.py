@@ -116,3 +116,25 @@ def build_with_source(reader: SessionReader, compilation: int, artifact: int) ->
         (compilation, artifact),
     )
     return reader.get(model.KernelBuild, found[0][0]) if found else None
+
+
+def calls_in_output_code(reader: SessionReader, output_code: int) -> list[tuple[int, str, int, int]]:
+    """Return the calls that a wrapper makes, in the order of its lines: the line, the kernel's name,
+    the artifact with the kernel's code (0: a library call), and the id of the call.
+    """
+    return reader.query(
+        "SELECT kernel_call.line, kernel.name, kernel.artifact, kernel_call.id FROM kernel_call "
+        "JOIN kernel ON kernel.id = kernel_call.kernel WHERE kernel.output_code=? AND kernel_call.line ORDER BY 1",
+        (output_code,),
+    )
+
+
+def nodes_of_artifacts(reader: SessionReader, artifacts: Collection[int]) -> list[tuple[int, int, int, int]]:
+    """Return (artifact, line, call, node) for every line of the artifacts that computes a node. The
+    call is 0 for what holds in each call of a kernel.
+    """
+    wanted = "FROM json_each(?) AS wanted JOIN line_node ON line_node.artifact = wanted.value"
+    return reader.query(
+        f"SELECT line_node.artifact, line_node.line, line_node.call, line_node.node {wanted} ORDER BY line_node.node",
+        (json_list(artifacts),),
+    )

@@ -1,0 +1,166 @@
+"""The memory of one call of a compiled graph: its wrapper replayed, with what the session knows about
+its inputs, its library calls and its kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, artifact_document
+from fx_explorer.analysis.memory.replay import UNKNOWN, Argument, Replayed, Result, replay
+from fx_explorer.analysis.memory.sizes import UnknownSize, shape_bytes, size_of_text, value_bytes
+from fx_explorer.analysis.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import calls_in_output_code, nodes_of_artifacts
+
+
+@dataclass(frozen=True, slots=True)
+class CallOfKernel:
+    """A line of a wrapper that calls a kernel, and what it computes for the user."""
+
+    name: str
+    place: Place
+    nodes: tuple[model.Node, ...]
+    """What it computes, in the order of the graph."""
+
+    @property
+    def node(self) -> model.Node | None:
+        """The last node that is known to be on a line of the user's."""
+        return next((node for node in reversed(self.nodes) if node.file), None)
+
+
+@dataclass(frozen=True)
+class GraphMemory:
+    """A graph of one direction, replayed."""
+
+    compilation: model.Compilation
+    direction: model.Direction
+    arguments: tuple[str, ...]
+    placeholders: dict[str, model.Node]
+    replayed: Replayed
+    calls: dict[int, CallOfKernel]
+    """Line of the output code → the kernel call on it."""
+
+
+def graph_memory(
+    reader: SessionReader,
+    compilation: model.Compilation,
+    graph: model.Graph,
+    code: model.Artifact,
+    symbols: Mapping[str, int],
+) -> GraphMemory:
+    """Replay a graph's wrapper. Raises UnreadableCode."""
+    wrapper = read_wrapper(reader.text(code.text), code.language)
+    names = argument_names(wrapper.entry)
+    nodes = {node.name: node for node in reader.nodes(graph) if node.op == "placeholder"}
+    calls = _calls(reader, code)
+    sizes = {**symbols, **_numbers(nodes.values(), symbols)}
+    arguments = [_argument(name, nodes.get(name), sizes) for name in names]
+
+    def results(line: int) -> Sequence[Result | None] | None:
+        return _results(calls.get(line), sizes)
+
+    replayed = replay(wrapper, arguments, sizes, results, frozenset(calls))
+    return GraphMemory(compilation, graph.direction, tuple(names), nodes, replayed, calls)
+
+
+def _numbers(placeholders: Sequence[model.Node] | object, symbols: Mapping[str, int]) -> dict[str, int]:
+    """Return the values of inputs that are sizes: ``Sym(s77)``."""
+    found = {}
+    for node in placeholders:  # type: ignore[attr-defined]
+        symbol = node.value.removeprefix("Sym(").removesuffix(")")
+        if node.value.startswith("Sym(") and symbol in symbols:
+            found[node.name] = symbols[symbol]
+    return found
+
+
+def _argument(name: str, node: model.Node | None, sizes: Mapping[str, int]) -> Argument:
+    if node is not None and node.shape is None:
+        return Argument(name, 0, is_tensor=False)
+    if node is None:
+        return Argument(name, UNKNOWN)
+    return Argument(name, _known_bytes(node.dtype, node.shape or (), sizes), _device(node))
+
+
+def _device(node: model.Node) -> str:
+    return node.device.partition(":")[0]
+
+
+def _known_bytes(dtype: str, shape: Sequence[str], sizes: Mapping[str, int]) -> int:
+    try:
+        return shape_bytes(dtype, shape, sizes)
+    except UnknownSize:
+        return UNKNOWN
+
+
+def _results(call: CallOfKernel | None, sizes: Mapping[str, int]) -> list[Result | None] | None:
+    """Return what a library call returns, by the node that it computes; None where there is none."""
+    node = _computed(call) if call else None
+    if node is None:
+        return None
+    if node.shape is not None:
+        return [Result(_known_bytes(node.dtype, node.shape, sizes), _device(node))]
+    try:
+        found = value_bytes(node.value, sizes)
+    except UnknownSize:
+        return None
+    device = _device(node) or next((_device(one) for one in call.nodes if one.device), "") if call else ""
+    return [None if size is None else Result(size, device) for size in found] if node.value else None
+
+
+def _computed(call: CallOfKernel) -> model.Node | None:
+    """Return the node whose operator a library call is named after; else the last it computes."""
+    operator = call.name.removesuffix(".default").rpartition(".")[2]
+    named = [node for node in call.nodes if operator in node.target.split(".")]
+    computing = named or [node for node in call.nodes if not node.is_view]
+    return computing[-1] if computing else None
+
+
+def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKernel]:
+    """Return the kernel calls of a wrapper by line, with their nodes."""
+    made = calls_in_output_code(reader, code.id)
+    by_line, by_call, of_all = _node_ids(reader, code, {artifact for _, _, artifact, _ in made if artifact})
+    wanted = {node for ids in (*by_line.values(), *by_call.values(), *of_all.values()) for node in ids}
+    nodes = {node.id: node for node in reader.by_ids(model.Node, wanted)}
+    document = artifact_document(code)
+    found = {}
+    for line, name, artifact, call in made:
+        ids = by_call.get(call, set()) | of_all.get(artifact, set()) if artifact else by_line.get(line, set())
+        found[line] = CallOfKernel(name, Place(document, line - 1), tuple(nodes[i] for i in sorted(ids) if i in nodes))
+    return found
+
+
+_Ids = dict[int, set[int]]
+
+
+def _node_ids(reader: SessionReader, code: model.Artifact, kernels: set[int]) -> tuple[_Ids, _Ids, _Ids]:
+    """Return the nodes by line of the wrapper, by call of a kernel, and by kernel where they hold in
+    each of its calls.
+    """
+    by_line: _Ids = {}
+    by_call: _Ids = {}
+    of_all: _Ids = {}
+    for artifact, line, call, node in nodes_of_artifacts(reader, [code.id, *kernels]):
+        if artifact == code.id:
+            by_line.setdefault(line, set()).add(node)
+        elif call:
+            by_call.setdefault(call, set()).add(node)
+        else:
+            of_all.setdefault(artifact, set()).add(node)
+    return by_line, by_call, of_all
+
+
+def symbol_values(reader: SessionReader) -> dict[str, int]:
+    """Return the values that dynamic sizes have in the example inputs."""
+    found = {}
+    for row in reader.rows(model.Symbol):
+        try:
+            found[row.name] = size_of_text(row.hint, {})
+        except UnknownSize:
+            continue  # a size that only the data tells: what depends on it is counted as unknown
+    return found
+
+
+__all__ = ["CallOfKernel", "GraphMemory", "UnreadableCode", "graph_memory", "symbol_values"]

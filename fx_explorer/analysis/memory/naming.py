@@ -1,0 +1,97 @@
+"""The user's names of what graphs are given: ``blocks.0.conv1.weight`` instead of ``primals_3``.
+
+Dynamo names an input after its source, with everything that cannot stand in a name replaced
+(torch/_dynamo/output_graph.py), and AOTAutograd numbers the inputs anew; links lead from one to the
+other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.guards.guard_tree import plain_source
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.guards import guarded_sources
+
+InputKind = Literal["parameter", "buffer", "input"]
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9]+")
+
+_OF_MODULE = re.compile(r"(?:^|_)(?P<path>(?:modules_.+?_)?)(?P<kind>parameters|buffers)_(?P<name>\w+?)_*$")
+
+_KINDS: dict[str, InputKind] = {"parameters": "parameter", "buffers": "buffer"}
+
+
+@dataclass(frozen=True, slots=True)
+class InputName:
+    """What an input of a graph is to the user."""
+
+    name: str
+    """``fc1.weight``, or the name of an argument."""
+    kind: InputKind
+    node: int = 0
+    """The input of Dynamo's graph that it is; 0 when no link leads there."""
+
+
+class InputNames:
+    """Finds the user's name for placeholders of later graphs. Sources are read once."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._sources = {_mangled(source): source for source in guarded_sources(reader)}
+
+    def of(self, placeholders: Iterable[model.Node]) -> dict[int, InputName]:
+        """Return the names by node; a placeholder that no link leads from keeps torch's name."""
+        nodes = {node.id: node for node in placeholders}
+        first = _first_nodes(self._reader, nodes)
+        known = {node.id: node for node in self._reader.by_ids(model.Node, first.values())}
+        return {at: self._named(known.get(first.get(at, 0)), node) for at, node in nodes.items()}
+
+    def _named(self, first: model.Node | None, node: model.Node) -> InputName:
+        if first is None:
+            return InputName(node.name, "input")
+        source = self._sources.get(first.target, "")
+        of_module = _OF_MODULE.search(first.target)
+        kind = _KINDS[of_module["kind"]] if of_module else "input"
+        if source:
+            return InputName(plain_source(source).removeprefix("self."), kind, first.id)
+        return InputName(_plain_target(first.target, of_module), kind, first.id)
+
+
+def _mangled(source: str) -> str:
+    return _NOT_IN_A_NAME.sub("_", source)
+
+
+def _plain_target(target: str, of_module: re.Match[str] | None) -> str:
+    """Return ``blocks.0.conv1.weight`` for ``L_self_modules_blocks_modules_0_modules_conv1_parameters_weight_``."""
+    if not of_module:
+        return target.removeprefix("L_").removeprefix("G_").strip("_")
+    path = [part.strip("_") for part in of_module["path"].split("modules_") if part.strip("_")]
+    return ".".join([*path, of_module["name"]])
+
+
+MAX_LINKS = 12
+"""From a kernel's graph to Dynamo's there are at most so many graphs."""
+
+
+def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict[int, int]:
+    """Return the node of Dynamo's graph that each node is, by identity, name or AOTAutograd's word."""
+    current = {node: node for node in nodes}
+    found: dict[int, int] = {}
+    for _ in range(MAX_LINKS):
+        dynamo = set(nodes_of_stage(reader, current.values(), "dynamo"))
+        found |= {origin: node for origin, node in current.items() if node in dynamo}
+        parents = {link.child: link.parent for link in reader.parents(current.values()) if link.how in _SAME}
+        current = {origin: parents[node] for origin, node in current.items() if node not in dynamo and node in parents}
+        if not current:
+            break
+    return found
+
+
+_SAME = ("identity", "name", "aot_input")
+"""How a link is known that leads from an input to the very same input."""

@@ -1,0 +1,135 @@
+"""The memory of a session's step: which graphs belong to it, and which of them cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.memory.graph_memory import GraphMemory, graph_memory, symbol_values
+from fx_explorer.analysis.memory.step import TANGENT, Segment, Step, step_of
+from fx_explorer.analysis.memory.wrapper_code import UnreadableCode
+from fx_explorer.analysis.variants.lineage import documents_of_variant, saving_variant, variants_in_use
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import edited_graphs
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A graph that is not part of the predicted step, and why."""
+
+    compilation: str
+    direction: model.Direction
+    reason: str
+
+
+@dataclass(frozen=True)
+class SessionMemory:
+    """The predicted step of a session."""
+
+    step: Step
+    unread: tuple[Unread, ...]
+    left_out: int
+    """Compilations of the same functions for other inputs, which are other steps."""
+    has_breaks: bool
+    """Whether Python runs between the graphs: what that allocates is not known."""
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether any graph could be read."""
+        return bool(self.step.end)
+
+
+def session_memory(reader: SessionReader) -> SessionMemory:
+    """Predict what a step holds, of the variants that the program uses."""
+    compilations, left_out = _of_one_step(reader)
+    symbols, unread = symbol_values(reader), []
+    segments = []
+    for compilation in compilations:
+        found = _segment(reader, compilation, symbols, unread)
+        segments += [found] if found else []
+    step = step_of(reader, segments, tangents_are_held=_tangents_are_held(reader, segments))
+    return SessionMemory(step, tuple(unread), left_out, bool(reader.count(model.GraphBreak)))
+
+
+def _of_one_step(reader: SessionReader) -> tuple[list[model.Compilation], int]:
+    """Return the compilations of one step, and how many others there are. A target is called once
+    while it is captured; a script makes many steps, and a function's last compilation counts.
+    """
+    found = [one for one in variants_in_use(reader) if one.status in ("ok", "broke", "running")]
+    if not reader.is_of_a_script():
+        return found, 0
+    last = {one.frame: one for one in found}
+    return [one for one in found if last[one.frame] is one], len(found) - len(last)
+
+
+def _segment(
+    reader: SessionReader, compilation: model.Compilation, symbols: Mapping[str, int], unread: list[Unread]
+) -> Segment | None:
+    """Return a compilation's graphs, replayed; None when it has no forward that can be read."""
+    replayed: dict[model.Direction, GraphMemory] = {}
+    for direction, graph, codes in _lowered(reader, compilation):
+        try:
+            replayed[direction] = graph_memory(reader, compilation, graph, _only(codes), symbols)
+        except UnreadableCode as error:
+            unread.append(Unread(compilation.name, direction, str(error)))
+    forward = replayed.get("forward") or replayed.get("inference")
+    if forward is None:
+        return None
+    saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, compilation).id)
+    if any(not row.output for row in saved):
+        unread.append(Unread(compilation.name, "backward", "an earlier version captured it; capture it again"))
+        return Segment(forward, None, ())
+    return Segment(forward, replayed.get("backward"), saved)
+
+
+def _only(codes: list[model.Artifact]) -> model.Artifact:
+    if not codes:
+        raise UnreadableCode("no output code was made for it")
+    if len(codes) > 1:
+        raise UnreadableCode("it was compiled in regions, and what runs between them is not known")
+    return codes[0]
+
+
+def _lowered(
+    reader: SessionReader, compilation: model.Compilation
+) -> Iterator[tuple[model.Direction, model.Graph, list[model.Artifact]]]:
+    """Yield each direction that has a graph of its own, with its output codes."""
+    documents = documents_of_variant(reader, compilation)
+    before_edits = {before for before, _ in edited_graphs(reader)}
+    graphs = reader.by_ids(model.Graph, (one.id for one in documents if one.kind == "graph"))
+    codes = reader.by_ids(model.Artifact, (one.id for one in documents if one.stage == "output_code"))
+    for direction in model.DIRECTIONS:
+        of_stage = {
+            stage: [one for one in graphs if (one.stage, one.direction) == (stage, direction) and not one.parent and not one.name]
+            for stage in ("forward", "backward", "post_grad")
+        }
+        whole = [one for one in of_stage["post_grad"] or of_stage["forward"] or of_stage["backward"] if one.id not in before_edits]
+        if direction and whole:
+            yield direction, whole[-1], [one for one in codes if one.direction == direction and one.kind == "output_code"]
+
+
+def _tangents_are_held(reader: SessionReader, segments: list[Segment]) -> bool:
+    """Return whether the engine keeps the gradients of outputs until the backward has ended.
+
+    Since 2.13 a compiled backward empties the list that it is given them in
+    (torch/_functorch/_aot_autograd/runtime_wrappers.py, "freeing individual grads mid-backward").
+    A target without a loss of its own is summed up: the gradient of a sum is one number, which
+    AOTAutograd writes out (``coerce_to_expected_memory_format``) and drops when it was used.
+    """
+    last = segments[-1].backward if segments else None
+    if last is None or _release(reader) >= FREES_GRADIENTS:
+        return False
+    if reader.is_of_a_script():
+        return True
+    return any(name.startswith(TANGENT) and node.shape == () for name, node in last.placeholders.items())
+
+
+FREES_GRADIENTS = (2, 13)
+"""The release of torch since which a compiled backward frees the gradients of outputs."""
+
+
+def _release(reader: SessionReader) -> tuple[int, ...]:
+    """Return the release of torch that captured the session, ``(2, 13)``; () when it is not told."""
+    told = str((reader.meta("environment") or {}).get("torch", ""))
+    return tuple(int(part) for part in told.split(".")[:2] if part.isdecimal())

@@ -1,0 +1,123 @@
+"""Bytes of storages: sizes as generated code writes them, and as node rows have them."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+CUDA_BLOCK_BYTES = 512
+"""torch's caching allocator rounds every request up to this (c10/cuda/CUDACachingAllocator.cpp,
+``kMinBlockSize``).
+"""
+
+_BITS = re.compile(r"\d+")
+_ITEM = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[^\]]*)\]|[^\s,()\[\]]+")
+
+_OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min, "Max": max, "Min": min, "int": int, "abs": abs}
+
+
+class UnknownSize(Exception):
+    """A size depends on something that the session has no value for."""
+
+
+def item_bytes(dtype: str) -> int:
+    """Return the bytes of an element of ``torch.float32``, ``f32``, ``b8`` or ``bool``; 0 for what is
+    no dtype.
+    """
+    found = _BITS.search(dtype)
+    if found:
+        return max(1, int(found[0]) // 8)
+    return 1 if dtype.endswith("bool") else 0
+
+
+def strided_bytes(sizes: Sequence[int], strides: Sequence[int], item: int) -> int:
+    """Return the bytes of the storage that ``empty_strided`` makes."""
+    if 0 in sizes:
+        return 0
+    return (1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))) * item
+
+
+def dense_bytes(sizes: Sequence[int], item: int) -> int:
+    """Return the bytes of a tensor without gaps."""
+    return math.prod(sizes) * item
+
+
+def evaluated(expression: ast.expr, values: Mapping[str, int]) -> int:
+    """Return the value of a size such as ``8*s77``. Raises UnknownSize where it has none; nothing of
+    the code is run.
+    """
+    match expression:
+        case ast.Constant(value=int() as number):
+            return number
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -evaluated(operand, values)
+        case ast.BinOp(left=left, op=kind, right=right):
+            return _applied(kind, evaluated(left, values), evaluated(right, values))
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(evaluated(one, values) for one in given))
+    raise UnknownSize(ast.unparse(expression))
+
+
+MAX_EXPONENT = 64
+"""The code is a stranger's: 2**10**10 would take all memory."""
+
+
+def _applied(kind: ast.operator, left: int, right: int) -> int:
+    if isinstance(kind, ast.Pow) and 0 <= right <= MAX_EXPONENT:
+        return int(left**right)
+    if type(kind) not in _OPERATORS or (isinstance(kind, ast.FloorDiv | ast.Mod) and not right):
+        raise UnknownSize("an operation that sizes do not have")
+    return _OPERATORS[type(kind)](left, right)
+
+
+def evaluated_all(expression: ast.expr, values: Mapping[str, int]) -> list[int]:
+    """Return the numbers of a tuple of sizes. Raises UnknownSize."""
+    if not isinstance(expression, ast.Tuple | ast.List):
+        raise UnknownSize(ast.unparse(expression))
+    return [evaluated(one, values) for one in expression.elts]
+
+
+def size_of_text(text: str, values: Mapping[str, int]) -> int:
+    """Return a size that a row has as text, ``4`` or ``2*s77``. Raises UnknownSize."""
+    if text.isdigit():
+        return int(text)
+    try:
+        return evaluated(ast.parse(text, mode="eval").body, values)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise UnknownSize(text) from None
+
+
+def shape_bytes(dtype: str, shape: Sequence[str], values: Mapping[str, int]) -> int:
+    """Return the bytes of a tensor without gaps whose sizes are texts. Raises UnknownSize."""
+    return dense_bytes([size_of_text(one, values) for one in shape], item_bytes(dtype))
+
+
+def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
+    """Return the bytes of each tensor in a value such as ``(f32[2, 8], None, i64[])``; None for what
+    is no tensor. Raises UnknownSize.
+    """
+    found: list[int | None] = []
+    for one in _ITEM.finditer(value):
+        sizes = [part.strip() for part in (one["sizes"] or "").split(",") if part.strip()]
+        found.append(shape_bytes(one["dtype"], sizes, values) if one["dtype"] else None)
+    return found
+
+
+def rounded(size_bytes: int, device: str) -> int:
+    """Return what an allocation takes: on a GPU blocks of 512 bytes, on the CPU what was asked for."""
+    if not device.startswith("cuda"):
+        return size_bytes
+    return -(-size_bytes // CUDA_BLOCK_BYTES) * CUDA_BLOCK_BYTES

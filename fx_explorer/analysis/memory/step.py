@@ -1,0 +1,321 @@
+"""One step of the program, from the graphs' replays: what is held from when until when, and whose it
+is.
+
+A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
+order in which they were compiled and backward in the opposite order, and what the program returns
+is held until the end. The optimizer runs outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.memory.crossings import Crossings
+from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory
+from fx_explorer.analysis.memory.naming import InputName, InputNames
+from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
+from fx_explorer.analysis.memory.sizes import rounded
+from fx_explorer.session import SessionReader
+
+MemoryKind = Literal["parameter", "buffer", "input", "activation", "output", "tangent", "gradient", "temporary"]
+"""Whose memory it is. ``activation``: what the forward computed and keeps for the backward.
+``tangent``: the gradient of an output, with which a backward begins. ``temporary``: needed only
+inside one graph.
+"""
+
+KINDS: tuple[MemoryKind, ...] = (
+    "parameter",
+    "buffer",
+    "input",
+    "activation",
+    "output",
+    "tangent",
+    "gradient",
+    "temporary",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A storage that is held for a part of the step."""
+
+    kind: MemoryKind
+    name: str
+    """The user's name of a parameter, buffer, input or gradient; torch's of a value in a graph."""
+    size_bytes: int
+    """What it takes of the device's memory; UNKNOWN when the size is not known."""
+    device: str
+    begin: int
+    """The moment from which it is held."""
+    end: int
+    """The first moment at which it is held no longer."""
+    node: model.Node | None = None
+    """The node that computes it, on a line of the user's."""
+    kernel: str = ""
+    """The kernel that writes it first; empty for what is there from the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A kernel call of the step."""
+
+    at: int
+    call: CallOfKernel
+    compilation: str
+    direction: model.Direction
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step holds, and when. Moments are numbered from 0; ``end`` is the last one."""
+
+    held: tuple[Held, ...]
+    moments: tuple[Moment, ...]
+    backward_from: int
+    """The moment at which the backward begins; ``end`` where there is none."""
+    end: int
+    saved_bytes: int = 0
+    """What the graphs keep for their backwards and did not find: each storage once."""
+    assumed: int = 0
+    """Results of library calls whose element size was taken from the call's first argument."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One compiled graph with its backward, and what is saved between them."""
+
+    forward: GraphMemory
+    backward: GraphMemory | None
+    saved: Sequence[model.SavedTensor]
+
+
+def step_of(reader: SessionReader, segments: Sequence[Segment], *, tangents_are_held: bool) -> Step:
+    """Put the graphs of a step together. ``tangents_are_held`` says whether the gradients of outputs
+    are there in full, and until the end of the backward that takes them.
+    """
+    return _Assembly(reader, segments, tangents_are_held).step()
+
+
+@dataclass
+class _Assembly:
+    reader: SessionReader
+    segments: Sequence[Segment]
+    tangents_are_held: bool
+    held: list[Held] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
+    now: int = 0
+    saved_bytes: int = 0
+    assumed: int = 0
+    there: set[tuple[object, ...]] = field(default_factory=set)
+    """Parameters and buffers that were counted: two graphs may take the same."""
+
+    def step(self) -> Step:
+        self._names, self._crossings = InputNames(self.reader), Crossings(self.reader)
+        kept = [self._forward(at, segment) for at, segment in enumerate(self.segments)]
+        backward_from = self.now
+        has_backward = any(segment.backward for segment in self.segments)
+        for at in reversed(range(len(self.segments))):
+            if graph := self.segments[at].backward:
+                self._backward(at, self.segments[at], graph, kept[at])
+            else:
+                self.held += _until_the_end(kept[at].values())
+        end = self.now
+        held = tuple(replace(one, end=min(one.end, end)) for one in self.held)
+        return Step(held, tuple(self.moments), backward_from if has_backward else end, end, self.saved_bytes, self.assumed)
+
+    # forward
+
+    def _forward(self, at: int, segment: Segment) -> dict[int, Held]:
+        """Run a graph forward. Return what it keeps for its backward, by the number of the storage."""
+        graph, kept = segment.forward, {}
+        names = self._inputs(graph)
+        saved = self._saved_storages(segment)
+        outputs = self._outputs(segment)
+        for number, lifetime in enumerate(graph.replayed.storages):
+            if lifetime.is_argument:
+                self._add_input(segment, names, lifetime, is_saved=number in saved)
+                continue
+            found = self._held(graph, lifetime, "temporary")
+            if number in saved:
+                row, end = saved[number], self._end_of_output(at) if number in outputs else 0
+                kept[number] = replace(
+                    self._from_its_name_on(found, lifetime),
+                    kind="activation",
+                    name=row.name,
+                    node=self._producer(row, found),
+                    end=end,
+                )
+                self.saved_bytes += max(0, lifetime.size_bytes)
+            elif number in outputs:
+                self.held.append(replace(self._from_its_name_on(found, lifetime), kind="output", end=self._end_of_output(at)))
+            else:
+                self.held.append(found)
+        self._ran(graph)
+        return kept
+
+    def _from_its_name_on(self, found: Held, lifetime: Lifetime) -> Held:
+        """Return the part of a buffer's life in which it holds the value that is returned. Before, it
+        was used for others.
+        """
+        begin = self.now + lifetime.named
+        if lifetime.named > lifetime.born + 1:
+            self.held.append(replace(found, kind="temporary", end=begin))
+            return replace(found, begin=begin)
+        return found
+
+    def _inputs(self, graph: GraphMemory) -> dict[str, InputName]:
+        found = self._names.of(graph.placeholders.values())
+        return {node.name: found[node.id] for node in graph.placeholders.values()}
+
+    def _add_input(self, segment: Segment, names: dict[str, InputName], lifetime: Lifetime, *, is_saved: bool) -> None:
+        """Add what is there before the step. What an earlier graph computed is counted there."""
+        name = names.get(lifetime.name, InputName(lifetime.name, "input"))
+        owner = segment.forward.compilation
+        if name.kind == "input" and self._is_computed(segment, name, lifetime):
+            if is_saved and not self._crossings.is_kept_before(name.node):
+                self.saved_bytes += max(0, lifetime.size_bytes)
+            return
+        key = (owner.file, owner.recompile, name.name, lifetime.size_bytes)
+        if key not in self.there:
+            self.there.add(key)
+            self.held.append(Held(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER))
+
+    def _is_computed(self, segment: Segment, name: InputName, lifetime: Lifetime) -> bool:
+        """Return whether an input comes from an earlier graph: by the name that it has at the break, or
+        because it gets a gradient, which an input of the user's seldom does.
+        """
+        if segment is self.segments[0]:
+            return False
+        return bool(self._crossings.computed_by(name.node)) or lifetime.name in _with_gradient(segment)
+
+    def _saved_storages(self, segment: Segment) -> dict[int, model.SavedTensor]:
+        """Return the storages that are saved, each with the biggest value in it."""
+        returned, found = segment.forward.replayed.returned, {}
+        for row in sorted(segment.saved, key=lambda row: row.size_bytes):
+            if row.output and -row.output <= len(returned):
+                found.update(dict.fromkeys(returned[row.output], row))
+        return found
+
+    def _outputs(self, segment: Segment) -> set[int]:
+        """Return the storages of what the program gets."""
+        returned = segment.forward.replayed.returned
+        count = max((-row.output for row in segment.saved), default=0)
+        return {number for output in returned[: len(returned) - count] for number in output}
+
+    def _end_of_output(self, at: int) -> int:
+        """Return until when the program holds what a graph returns: the last one's results until the
+        end, those of an earlier graph until the next one has run backward, which needs them.
+        """
+        return FOREVER if at == len(self.segments) - 1 else self._end_of_next(at)
+
+    def _end_of_next(self, at: int) -> int:
+        forward = self.now + sum(one.forward.replayed.end for one in self.segments[at:])
+        behind = self.segments[at + 1 :]
+        return forward + sum(one.backward.replayed.end for one in behind if one.backward)
+
+    def _producer(self, row: model.SavedTensor, found: Held) -> model.Node | None:
+        """Return the node that computes a saved value; where that is an input, what copied it."""
+        nodes = self.reader.by_ids(model.Node, [row.producer])
+        return nodes[0] if nodes and nodes[0].file else found.node
+
+    # backward
+
+    def _backward(self, at: int, segment: Segment, graph: GraphMemory, kept: dict[int, Held]) -> None:
+        dropped = self._dropped(segment, graph)
+        returned = {number for output in graph.replayed.returned for number in output}
+        names = self._inputs(segment.forward)
+        self.held += [replace(one, end=max(one.end, dropped.get(number, FOREVER))) for number, one in kept.items()]
+        gradients = dict(_gradients(segment.forward, graph, names))
+        for number, lifetime in enumerate(graph.replayed.storages):
+            if lifetime.is_argument:
+                self._add_tangent(at, graph, lifetime)
+            elif number in returned:
+                name = gradients.get(number, InputName("", "input"))
+                found = replace(self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime), kind="gradient")
+                is_leaf = name.kind == "parameter" or not at
+                self.held.append(replace(found, name=name.name, end=FOREVER if is_leaf else self._end_of_previous(at)))
+            else:
+                self.held.append(self._held(graph, lifetime, "temporary"))
+        self._ran(graph)
+
+    def _end_of_previous(self, at: int) -> int:
+        """Return the end of the backward that the gradient of a graph's input is given to."""
+        before = [one.backward.replayed.end for one in self.segments[:at] if one.backward]
+        own = self.segments[at].backward
+        return self.now + (own.replayed.end if own else 0) + sum(before[-1:])
+
+    def _dropped(self, segment: Segment, graph: GraphMemory) -> dict[int, int]:
+        """Return when the backward drops each storage that the forward saved."""
+        ends = {one.name: one.dies for one in graph.replayed.storages if one.is_argument}
+        found: dict[int, int] = {}
+        for row in segment.saved:
+            dies = ends.get(row.name, 0)
+            end = FOREVER if dies is None else self.now + dies
+            for number in segment.forward.replayed.returned[row.output] if _is_within(row, segment) else ():
+                found[number] = max(found.get(number, 0), end)
+        return found
+
+    def _add_tangent(self, at: int, graph: GraphMemory, lifetime: Lifetime) -> None:
+        """Add the gradient of an output that the program's loss gives. Those of earlier graphs are
+        gradients that later graphs have returned.
+        """
+        if not lifetime.name.startswith(TANGENT) or at != len(self.segments) - 1:
+            return
+        whole = self.now + graph.replayed.end
+        end = whole if self.tangents_are_held or lifetime.dies is None else self.now + lifetime.dies
+        self.held.append(Held("tangent", lifetime.name, _taken(lifetime), lifetime.device, self.now, end))
+
+    # both
+
+    def _held(self, graph: GraphMemory, lifetime: Lifetime, kind: MemoryKind) -> Held:
+        call = graph.calls.get(lifetime.made_on)
+        end = FOREVER if lifetime.dies is None else self.now + lifetime.dies
+        node, kernel = (call.node, call.name) if call else (None, "")
+        return Held(kind, lifetime.name, _taken(lifetime), lifetime.device, self.now + lifetime.born, end, node, kernel)
+
+    def _ran(self, graph: GraphMemory) -> None:
+        """Go to the moment after a graph."""
+        name = graph.compilation.name
+        for kernel in graph.replayed.kernels:
+            self.moments.append(Moment(self.now + kernel.at, graph.calls[kernel.line], name, graph.direction))
+        self.assumed += len(graph.replayed.assumed)
+        self.now += graph.replayed.end
+
+
+FOREVER = 2**62
+"""Until the end of the step."""
+
+TANGENT = "tangents_"
+"""What AOTAutograd calls the gradients of outputs (torch/_functorch/partitioners.py, ``_is_tangent``)."""
+
+
+def _taken(lifetime: Lifetime) -> int:
+    return UNKNOWN if lifetime.size_bytes == UNKNOWN else rounded(lifetime.size_bytes, lifetime.device)
+
+
+def _until_the_end(kept: Iterable[Held]) -> list[Held]:
+    return [replace(one, end=FOREVER) for one in kept]
+
+
+def _is_within(row: model.SavedTensor, segment: Segment) -> bool:
+    return bool(row.output) and -row.output <= len(segment.forward.replayed.returned)
+
+
+def _gradients(
+    forward: GraphMemory, backward: GraphMemory, names: dict[str, InputName]
+) -> Iterator[tuple[int, InputName]]:
+    """Yield the storages that the backward returns, each with the input that it is the gradient of:
+    AOTAutograd returns one value per input of the forward.
+    """
+    for argument, output in zip(forward.arguments, backward.replayed.returned, strict=False):
+        for number in output:
+            yield number, names.get(argument, InputName(argument, "input"))
+
+
+def _with_gradient(segment: Segment) -> set[str]:
+    """Return the inputs that the backward returns a gradient of."""
+    returned = segment.backward.replayed.returned if segment.backward else ()
+    return {argument for argument, output in zip(segment.forward.arguments, returned, strict=False) if output}

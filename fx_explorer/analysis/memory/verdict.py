@@ -1,0 +1,110 @@
+"""What the memory of a step comes down to, in sentences: the peak, what makes it up, and what is not
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.memory.session_memory import SessionMemory
+from fx_explorer.analysis.memory.step import Held, MemoryKind, Moment
+from fx_explorer.analysis.memory.usage import Usage
+from fx_explorer.analysis.words import counted, in_file, listed, share, size
+
+IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
+    "parameter": ("parameters", "parameters"),
+    "buffer": ("buffers", "buffers of modules"),
+    "input": ("inputs", "inputs"),
+    "activation": ("saved", "activations that the forward saves for the backward"),
+    "output": ("outputs", "outputs"),
+    "tangent": ("loss grads", "gradients of outputs, with which the backward begins"),
+    "gradient": ("gradients", "gradients"),
+    "temporary": ("temporary", "temporaries, needed only inside one graph"),
+}
+"""Kind → its name in a table, and in a sentence."""
+
+NOT_COUNTED = (
+    "Not counted: memory that libraries take while they work (cuBLAS, cuDNN, oneDNN), what Python allocates outside of the "
+    "graphs, and the optimizer."
+)
+
+
+def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str]) -> list[str]:
+    """Return the answer, one sentence each, the peak first."""
+    if not memory.is_known:
+        return ["Nothing can be said about the memory of a step.", *_unread(memory)]
+    return [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used), NOT_COUNTED]
+
+
+def _peak(used: Usage, paths: dict[int, str]) -> str:
+    peak, moment = used.peak, used.moment(used.peak.at)
+    is_training = used.step.backward_from < used.step.end
+    what = "A training step" if is_training else "A call"
+    where = f", {_when(used, peak.at, is_training)}{_at(moment, paths)}" if moment else ""
+    return f"{what} needs {size(peak.total_bytes)} at its peak{where}; {size(used.begin_bytes)} are there before it."
+
+
+def _when(used: Usage, at: int, is_training: bool) -> str:
+    return ("in the backward" if used.is_backward(at) else "in the forward") if is_training else "in the kernel"
+
+
+def _at(moment: Moment | None, paths: dict[int, str]) -> str:
+    node = moment.call.node if moment else None
+    return f" of {where(node, paths)}" if node else f" ({moment.call.name})" if moment else ""
+
+
+def where(node: model.Node | None, paths: dict[int, str]) -> str:
+    """Return ``model.py:57 (blocks.3.mlp)``; empty where no line is known."""
+    if node is None or node.file not in paths:
+        return ""
+    return in_file(paths[node.file], node.line) + (f" ({node.module})" if node.module else "")
+
+
+def _made_up(used: Usage) -> str:
+    peak = used.peak
+    kinds = sorted(peak.by_kind, key=lambda kind: -peak.by_kind[kind])
+    told = [f"{share(peak.by_kind[kind], peak.total_bytes)} are {IN_WORDS[kind][1]}" for kind in kinds[:3]]
+    rest = sum(peak.by_kind[kind] for kind in kinds[3:])
+    told += [f"{share(rest, peak.total_bytes)} are other things"] if rest else []
+    return f"Of the peak {listed(told, len(told))}."
+
+
+def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
+    if memory.step.saved_bytes:
+        yield f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward."
+    if used.elsewhere:
+        told = (f"{size(bytes_)} on {device or 'a device that is not known'}" for device, bytes_ in used.elsewhere.items())
+        yield f"This is the memory of {used.device}; there are {listed(told)} besides."
+
+
+def _unread(memory: SessionMemory) -> Iterator[str]:
+    for one in memory.unread:
+        yield f"The {one.direction} of [{one.compilation}] is not in it: {one.reason}."
+
+
+def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
+    if used.unknown:
+        yield f"{counted(used.unknown, 'storage')} of unknown size {'is' if used.unknown == 1 else 'are'} not in it."
+    if memory.step.assumed:
+        yield f"The element size of {counted(memory.step.assumed, 'result')} of library calls is taken from their first argument."
+    if memory.left_out:
+        yield f"{counted(memory.left_out, 'compilation')} of the same functions for other inputs: the last of each is told."
+    if memory.has_breaks:
+        yield "Each graph is taken to run once in a step; one that runs several times keeps what it saves each time."
+
+
+def name_of(one: Held) -> str:
+    """Return the user's name of what is held, as far as there is one."""
+    if one.kind == "gradient":
+        return f"gradient of {one.name}" if one.name else "gradient"
+    if one.kind == "tangent":
+        return "gradient of an output"
+    return one.name
+
+
+def frame_of(moment: Moment) -> str:
+    """Return the compilation and direction of a kernel call: ``[0/0] forward``."""
+    return f"[{moment.compilation}] {moment.direction}"
+
+

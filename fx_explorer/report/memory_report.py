@@ -1,0 +1,220 @@
+"""The memory of a step as text, markdown, CSV and JSON: the answer first, then the peak and the
+timeline.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fx_explorer import model
+from fx_explorer.analysis.memory.replay import UNKNOWN
+from fx_explorer.analysis.memory.session_memory import SessionMemory, session_memory
+from fx_explorer.analysis.memory.step import KINDS, Held
+from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
+from fx_explorer.analysis.memory.usage import Usage, usage
+from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
+from fx_explorer.analysis.words import counted, in_file, share, size
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.sources import source_paths
+
+SCHEMA = "fx-explorer/memory/1"
+
+Json = dict[str, object]
+
+BIGGEST = 12
+"""What of the peak is listed one by one."""
+
+TIMELINE_ROWS = 40
+"""Rows of the timeline as text. CSV and JSON have every kernel call."""
+
+BAR_CELLS, PLACE_CELLS, MODULE_CELLS = 26, 20, 19
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """A session's step with the paths of its files, added up once."""
+
+    memory: SessionMemory
+    paths: dict[int, str]
+
+    @cached_property
+    def used(self) -> Usage:
+        return usage(self.memory.step)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        return verdict(self.memory, self.used, self.paths)
+
+    def line(self, node: model.Node | None) -> str:
+        """Return ``model.py:57``; empty where no line is known."""
+        return in_file(self.paths[node.file], node.line) if node is not None and node.file in self.paths else ""
+
+
+def memory_report(reader: SessionReader) -> MemoryReport:
+    """Predict the memory of a session's step."""
+    return MemoryReport(session_memory(reader), source_paths(reader))
+
+
+# text
+
+
+def memory_text(report: MemoryReport) -> str:
+    """Return the answer, what makes up the peak, and the timeline, in lines of at most 80 cells where
+    names allow it.
+    """
+    lines = list(report.sentences)
+    if report.memory.is_known:
+        lines += ["", *_peak_lines(report), "", *_timeline_lines(report)]
+    return "\n".join(map(printable, lines)).rstrip() + "\n"
+
+
+def _peak_lines(report: MemoryReport) -> list[str]:
+    peak = report.used.peak
+    kinds = [
+        f"  {IN_WORDS[kind][0]:<12}{size(peak.by_kind[kind]):>10}  {share(peak.by_kind[kind], peak.total_bytes):>5}"
+        for kind in KINDS
+        if kind in peak.by_kind
+    ]
+    held = report.used.held_at(peak.at)
+    rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
+    told = [f"  {_of_peak(report, one)}" for one in held[:BIGGEST]]
+    told += [f"  {size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}"] if rest else []
+    return [f"At the peak, {size(peak.total_bytes)}:", *kinds, "", "The biggest of it:", *told]
+
+
+def _of_peak(report: MemoryReport, one: Held) -> str:
+    bytes_ = "unknown" if one.size_bytes == UNKNOWN else size(one.size_bytes)
+    return f"{bytes_:>10}  {IN_WORDS[one.kind][0]:<11} {name_of(one)}  {where(one.node, report.paths)}".rstrip()
+
+
+def _timeline_lines(report: MemoryReport) -> list[str]:
+    whole = report.used.peak.total_bytes
+    rows = timeline(report.used, TIMELINE_ROWS)
+    return ["What is held, kernel after kernel:", f"  {LEGEND}", *(_timeline_line(report, row, whole) for row in rows)]
+
+
+def _timeline_line(report: MemoryReport, row: TimelineRow, whole: int) -> str:
+    arrow = {"forward": "→", "backward": "←"}.get(row.moment.direction, " ")
+    place = report.line(row.node) or row.moment.call.name
+    module = row.node.module if row.node else ""
+    drawn = bar(row.point, whole, BAR_CELLS)
+    mark = " peak" if row.point == report.used.peak else ""
+    names = f"{_cut(place, PLACE_CELLS):<{PLACE_CELLS}} {_cut(module, MODULE_CELLS):<{MODULE_CELLS}}"
+    return f"{arrow} {names} {size(row.point.total_bytes):>9} {drawn}{mark}"
+
+
+def _cut(text: str, cells: int) -> str:
+    """Return the end of a text that is too long: of a path it says most."""
+    return text if len(text) <= cells else "…" + text[1 - cells :]
+
+
+# others
+
+
+def memory_markdown(report: MemoryReport) -> str:
+    """Return the answer as a list, and what makes up the peak as a table."""
+    told = [f"- {_in_markdown(sentence)}" for sentence in report.sentences]
+    if not report.memory.is_known:
+        return "\n".join(told) + "\n"
+    held = report.used.held_at(report.used.peak.at)[:BIGGEST]
+    rows = [("bytes", "kind", "what", "line"), ("---:", "---", "---", "---"), *(_row_of_peak(report, one) for one in held)]
+    return "\n".join([*told, "", *(f"| {' | '.join(map(_in_markdown, row))} |" for row in rows)]) + "\n"
+
+
+def _row_of_peak(report: MemoryReport, one: Held) -> Sequence[str]:
+    return f"{one.size_bytes:,}", IN_WORDS[one.kind][0], name_of(one), where(one.node, report.paths)
+
+
+def _in_markdown(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def memory_csv(report: MemoryReport) -> str:
+    """Return a line for each kernel call, with the bytes of each kind that are held during it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS])
+    for moment in (_moment(report, row) for row in _every_call(report)):
+        writer.writerow([*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)])
+    return out.getvalue()
+
+
+_OF_MOMENT = ("compilation", "direction", "kernel", "file", "line", "module")
+
+
+def _bytes_of(moment: Json) -> list[object]:
+    by_kind = moment["by_kind"]
+    return [by_kind.get(kind, 0) if isinstance(by_kind, dict) else 0 for kind in KINDS]
+
+
+def memory_json(report: MemoryReport) -> str:
+    """Return everything as JSON."""
+    return json.dumps({"schema": SCHEMA, **memory_object(report)}, indent=2) + "\n"
+
+
+def memory_object(report: MemoryReport) -> Json:
+    """Return everything but the schema; the report of a session has it under ``memory``."""
+    memory, used = report.memory, report.used
+    return {
+        "verdict": report.sentences,
+        "is_known": memory.is_known,
+        "device": used.device,
+        "peak_bytes": used.peak.total_bytes,
+        "peak": dict(used.peak.by_kind),
+        "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward") if memory.is_known else "",
+        "held_at_peak": [_held(report, one) for one in used.held_at(used.peak.at)] if memory.is_known else [],
+        "begin_bytes": used.begin_bytes,
+        "saved_bytes": memory.step.saved_bytes,
+        "timeline": [_moment(report, row) for row in _every_call(report)],
+        "elsewhere": dict(used.elsewhere),
+        "unknown_sizes": used.unknown,
+        "assumed": memory.step.assumed,
+        "unread": [
+            {"compilation": one.compilation, "direction": one.direction, "reason": one.reason} for one in memory.unread
+        ],
+        "left_out": memory.left_out,
+    }
+
+
+def _every_call(report: MemoryReport) -> list[TimelineRow]:
+    return [TimelineRow(moment, point, 1) for moment, point in report.used.at_moments()]
+
+
+def _place(report: MemoryReport, node: model.Node | None) -> Json:
+    path = report.paths.get(node.file) if node else None
+    return {
+        "file": path,
+        "line": node.line if node and path else None,
+        "module": node.module if node and node.module else None,
+    }
+
+
+def _held(report: MemoryReport, one: Held) -> Json:
+    known = one.size_bytes if one.size_bytes != UNKNOWN else None
+    return {"kind": one.kind, "name": name_of(one), "bytes": known, "kernel": one.kernel or None, **_place(report, one.node)}
+
+
+def _moment(report: MemoryReport, row: TimelineRow) -> Json:
+    moment = row.moment
+    return {
+        "compilation": moment.compilation,
+        "direction": moment.direction,
+        "kernel": moment.call.name,
+        **_place(report, row.node),
+        "bytes": row.point.total_bytes,
+        "by_kind": dict(row.point.by_kind),
+    }
+
+
+FORMATS: dict[str, Callable[[MemoryReport], str]] = {
+    "text": memory_text,
+    "json": memory_json,
+    "csv": memory_csv,
+    "markdown": memory_markdown,
+}

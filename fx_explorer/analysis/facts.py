@@ -11,7 +11,7 @@ Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench", "ledger",
+    "bench", "ledger", "step_memory",
 ]  # fmt: skip
 
 Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "call", "bench", "next"]

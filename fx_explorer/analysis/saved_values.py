@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node
+from fx_explorer.analysis.memory.naming import InputNames
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -27,6 +28,8 @@ class SavedValue:
     line: int
     consumers: tuple[str, ...]
     """Names of the backward nodes that take it."""
+    module: str = ""
+    """Path of the module whose code computes it: ``blocks.0.mlp``."""
     shares_with: str = ""
     """The earlier value in the same storage, with which the storage is counted; empty for the
     first.
@@ -67,7 +70,17 @@ def _value(
         file=paths.get(producer.file, "") if producer else "",
         line=producer.line if producer else 0,
         consumers=tuple(node.name for node in consumers),
+        module=producer.module if producer else "",
     )
+
+
+def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int, str]:
+    """Return what the user calls saved values, by row: ``fc1.weight``, or the name of an argument. What
+    the forward computed has no such name, and is left out.
+    """
+    rows = {value.saved.producer: value.saved.id for value in values if not value.producer}
+    names = InputNames(reader).of(reader.by_ids(model.Node, rows))
+    return {rows[node]: found.name for node, found in names.items() if found.node}
 
 
 @dataclass(frozen=True, slots=True)

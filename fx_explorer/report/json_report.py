@@ -40,6 +40,7 @@ from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
 from fx_explorer.report.ledger_report import ledger_object
+from fx_explorer.report.memory_report import memory_of_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import target_counts
 from fx_explorer.session.queries.guards import check_count
@@ -82,6 +83,7 @@ def json_report(reader: SessionReader) -> Json:
             "bytecode_run": bytecode_run(reader),
             "bench": _bench(reader),
             "ledger": _ledger(reader),
+            "memory": memory_of_report(reader),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
 

@@ -33,7 +33,7 @@ BIGGEST = 12
 TIMELINE_ROWS = 40
 """Rows of the timeline as text. CSV and JSON have every kernel call."""
 
-BAR_CELLS, PLACE_CELLS, MODULE_CELLS = 26, 20, 19
+BAR_CELLS, PLACE_CELLS, MODULE_CELLS = 22, 20, 19
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,33 @@ def _bytes_of(moment: Json) -> list[object]:
 
 def memory_json(report: MemoryReport) -> str:
     """Return everything as JSON."""
-    return json.dumps({"schema": SCHEMA, **memory_object(report)}, indent=2) + "\n"
+    used = report.used
+    held = used.held_at(used.peak.at) if report.memory.is_known else []
+    whole = {
+        "schema": SCHEMA,
+        **memory_object(report),
+        "held_at_peak": [_held(report, one) for one in held],
+        "timeline": [_moment(report, row) for row in _every_call(report)],
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+MOST_COMPILATIONS = 200
+"""A session with more is not predicted for its report, which is to take seconds."""
+
+
+def memory_of_report(reader: SessionReader) -> Json | None:
+    """Return the memory as the report of a session has it; None where nothing could be read."""
+    if reader.count(model.Compilation) > MOST_COMPILATIONS or not reader.count(model.Graph):
+        return None
+    report = memory_report(reader)
+    return memory_object(report) if report.memory.is_known else None
 
 
 def memory_object(report: MemoryReport) -> Json:
-    """Return everything but the schema; the report of a session has it under ``memory``."""
+    """Return the answer without the timeline, and the biggest of what is held at the peak."""
     memory, used = report.memory, report.used
+    held = used.held_at(used.peak.at) if memory.is_known else []
     return {
         "verdict": report.sentences,
         "is_known": memory.is_known,
@@ -168,16 +189,13 @@ def memory_object(report: MemoryReport) -> Json:
         "peak_bytes": used.peak.total_bytes,
         "peak": dict(used.peak.by_kind),
         "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward") if memory.is_known else "",
-        "held_at_peak": [_held(report, one) for one in used.held_at(used.peak.at)] if memory.is_known else [],
+        "held_at_peak": [_held(report, one) for one in held[:BIGGEST]],
         "begin_bytes": used.begin_bytes,
         "saved_bytes": memory.step.saved_bytes,
-        "timeline": [_moment(report, row) for row in _every_call(report)],
         "elsewhere": dict(used.elsewhere),
         "unknown_sizes": used.unknown,
         "assumed": memory.step.assumed,
-        "unread": [
-            {"compilation": one.compilation, "direction": one.direction, "reason": one.reason} for one in memory.unread
-        ],
+        "unread": [{"compilation": one.compilation, "direction": one.direction, "reason": one.reason} for one in memory.unread],
         "left_out": memory.left_out,
     }
 

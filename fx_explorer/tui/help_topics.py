@@ -51,7 +51,15 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "I shows what each MLIR pass did to it. What is not known without the GPU stands above the list.",
         "Linked panes",
     ),
-    "memory": ("Enter goes to the node of the forward graph that makes the value.", "Moving"),
+    "memory": (
+        "Enter goes to the node of the forward graph that makes the value. % shows what is held kernel after kernel.",
+        "Moving",
+    ),
+    "step_memory": (
+        "Below the list: what is held at that moment, by kind and one by one. Enter goes to the call in the output code.\n"
+        "7 shows the saved tensors with what needs them.",
+        "Moving",
+    ),
     "regions": (
         "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
         "& shows of every graph only the nodes of the region, and again everything.",

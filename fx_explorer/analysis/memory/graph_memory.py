@@ -4,13 +4,13 @@ its inputs, its library calls and its kernels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, artifact_document
 from fx_explorer.analysis.memory.replay import UNKNOWN, Argument, Replayed, Result, replay
-from fx_explorer.analysis.memory.sizes import UnknownSize, shape_bytes, size_of_text, value_bytes
+from fx_explorer.analysis.memory.sizes import UnknownSize, shape_bytes, value_bytes
 from fx_explorer.analysis.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import calls_in_output_code, nodes_of_artifacts
@@ -55,6 +55,8 @@ def graph_memory(
     wrapper = read_wrapper(reader.text(code.text), code.language)
     names = argument_names(wrapper.entry)
     nodes = {node.name: node for node in reader.nodes(graph) if node.op == "placeholder"}
+    if nodes and not names:
+        raise UnreadableCode("its output code takes no arguments, and the graph does")
     calls = _calls(reader, code)
     sizes = {**symbols, **_numbers(nodes.values(), symbols)}
     arguments = [_argument(name, nodes.get(name), sizes) for name in names]
@@ -66,10 +68,10 @@ def graph_memory(
     return GraphMemory(compilation, graph.direction, tuple(names), nodes, replayed, calls)
 
 
-def _numbers(placeholders: Sequence[model.Node] | object, symbols: Mapping[str, int]) -> dict[str, int]:
+def _numbers(placeholders: Iterable[model.Node], symbols: Mapping[str, int]) -> dict[str, int]:
     """Return the values of inputs that are sizes: ``Sym(s77)``."""
     found = {}
-    for node in placeholders:  # type: ignore[attr-defined]
+    for node in placeholders:
         symbol = node.value.removeprefix("Sym(").removesuffix(")")
         if node.value.startswith("Sym(") and symbol in symbols:
             found[node.name] = symbols[symbol]
@@ -154,13 +156,5 @@ def _node_ids(reader: SessionReader, code: model.Artifact, kernels: set[int]) ->
 
 def symbol_values(reader: SessionReader) -> dict[str, int]:
     """Return the values that dynamic sizes have in the example inputs."""
-    found = {}
-    for row in reader.rows(model.Symbol):
-        try:
-            found[row.name] = size_of_text(row.hint, {})
-        except UnknownSize:
-            continue  # a size that only the data tells: what depends on it is counted as unknown
-    return found
-
-
-__all__ = ["CallOfKernel", "GraphMemory", "UnreadableCode", "graph_memory", "symbol_values"]
+    # A size that only the data tells has no hint: what depends on it is counted as unknown.
+    return {row.name: int(row.hint) for row in reader.rows(model.Symbol) if row.hint.isdecimal()}

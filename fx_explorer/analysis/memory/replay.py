@@ -250,7 +250,7 @@ class _Frame:
             self._replay.sizes[name] = evaluated(value, self._replay.sizes)
         except UnknownSize:
             given = self._value(value, name)
-            if given or name in self._names:
+            if given != NOTHING or name in self._names:
                 self.bind(name, given)
 
     def _unpack(self, names: Sequence[ast.expr], value: ast.expr, statement: ast.stmt) -> None:
@@ -308,7 +308,7 @@ class _Frame:
 
     def _viewed(self, call: ast.Call) -> Value:
         """Return what a view is a view of: the first argument, or the object of a method."""
-        if isinstance(call.func, ast.Attribute) and (own := self._value(call.func.value)):
+        if isinstance(call.func, ast.Attribute) and (own := self._value(call.func.value)) != NOTHING:
             return own
         return self._value(call.args[0]) if call.args else NOTHING
 
@@ -378,7 +378,7 @@ def called_name(function: ast.expr) -> str:
     match function:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
-        case ast.Subscript(value=ast.Attribute(attr="partitions"), slice=ast.Constant(value=number)):
+        case ast.Subscript(value=ast.Attribute(attr="partitions"), slice=ast.Constant(value=int() as number)):
             return f"partition_{number}"
     return ""
 
@@ -407,7 +407,7 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 def _device(call: ast.Call) -> str:
     found = _keyword(call, "device")
-    return str(found.value).partition(":")[0] if isinstance(found, ast.Constant) else ""
+    return found.value.partition(":")[0] if isinstance(found, ast.Constant) and isinstance(found.value, str) else ""
 
 
 def _returns(statement: ast.With) -> bool:

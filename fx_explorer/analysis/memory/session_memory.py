@@ -43,11 +43,10 @@ class SessionMemory:
 def session_memory(reader: SessionReader) -> SessionMemory:
     """Predict what a step holds, of the variants that the program uses."""
     compilations, left_out = _of_one_step(reader)
-    symbols, unread = symbol_values(reader), []
-    segments = []
-    for compilation in compilations:
-        found = _segment(reader, compilation, symbols, unread)
-        segments += [found] if found else []
+    symbols = symbol_values(reader)
+    unread: list[Unread] = []
+    found = (_segment(reader, compilation, symbols, unread) for compilation in compilations)
+    segments = [segment for segment in found if segment]
     step = step_of(reader, segments, tangents_are_held=_tangents_are_held(reader, segments))
     return SessionMemory(step, tuple(unread), left_out, bool(reader.count(model.GraphBreak)))
 
@@ -69,10 +68,11 @@ def _segment(
     """Return a compilation's graphs, replayed; None when it has no forward that can be read."""
     replayed: dict[model.Direction, GraphMemory] = {}
     for direction, graph, codes in _lowered(reader, compilation):
-        try:
-            replayed[direction] = graph_memory(reader, compilation, graph, _only(codes), symbols)
-        except UnreadableCode as error:
-            unread.append(Unread(compilation.name, direction, str(error)))
+        found = _replayed(reader, compilation, graph, codes, symbols)
+        if isinstance(found, str):
+            unread.append(Unread(compilation.name, direction, found))
+        else:
+            replayed[direction] = found
     forward = replayed.get("forward") or replayed.get("inference")
     if forward is None:
         return None
@@ -81,6 +81,20 @@ def _segment(
         unread.append(Unread(compilation.name, "backward", "an earlier version captured it; capture it again"))
         return Segment(forward, None, ())
     return Segment(forward, replayed.get("backward"), saved)
+
+
+def _replayed(
+    reader: SessionReader,
+    compilation: model.Compilation,
+    graph: model.Graph,
+    codes: list[model.Artifact],
+    symbols: Mapping[str, int],
+) -> GraphMemory | str:
+    """Return a graph's replay, or why there is none."""
+    try:
+        return graph_memory(reader, compilation, graph, _only(codes), symbols)
+    except UnreadableCode as error:
+        return str(error)
 
 
 def _only(codes: list[model.Artifact]) -> model.Artifact:
@@ -99,14 +113,18 @@ def _lowered(
     before_edits = {before for before, _ in edited_graphs(reader)}
     graphs = reader.by_ids(model.Graph, (one.id for one in documents if one.kind == "graph"))
     codes = reader.by_ids(model.Artifact, (one.id for one in documents if one.stage == "output_code"))
-    for direction in model.DIRECTIONS:
-        of_stage = {
-            stage: [one for one in graphs if (one.stage, one.direction) == (stage, direction) and not one.parent and not one.name]
-            for stage in ("forward", "backward", "post_grad")
-        }
-        whole = [one for one in of_stage["post_grad"] or of_stage["forward"] or of_stage["backward"] if one.id not in before_edits]
-        if direction and whole:
+    whole_graphs = [one for one in graphs if not one.parent and not one.name and one.id not in before_edits]
+    for direction in _DIRECTIONS:
+        own = [one for one in whole_graphs if one.direction == direction and one.stage in _LOWERED]
+        whole = [one for one in own if one.stage == "post_grad"] or own
+        if whole:
             yield direction, whole[-1], [one for one in codes if one.direction == direction and one.kind == "output_code"]
+
+
+_DIRECTIONS: tuple[model.Direction, ...] = ("forward", "backward", "inference")
+
+_LOWERED: tuple[model.Stage, ...] = ("forward", "backward", "post_grad")
+"""AOTAutograd's graphs and those that kernels are made from."""
 
 
 def _tangents_are_held(reader: SessionReader, segments: list[Segment]) -> bool:

@@ -304,9 +304,7 @@ def _is_within(row: model.SavedTensor, segment: Segment) -> bool:
     return bool(row.output) and -row.output <= len(segment.forward.replayed.returned)
 
 
-def _gradients(
-    forward: GraphMemory, backward: GraphMemory, names: dict[str, InputName]
-) -> Iterator[tuple[int, InputName]]:
+def _gradients(forward: GraphMemory, backward: GraphMemory, names: dict[str, InputName]) -> Iterator[tuple[int, InputName]]:
     """Yield the storages that the backward returns, each with the input that it is the gradient of:
     AOTAutograd returns one value per input of the forward.
     """

@@ -34,7 +34,8 @@ def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str]) -> list[s
     """Return the answer, one sentence each, the peak first."""
     if not memory.is_known:
         return ["Nothing can be said about the memory of a step.", *_unread(memory)]
-    return [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used), NOT_COUNTED]
+    told = [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used)]
+    return [*told, NOT_COUNTED]
 
 
 def _peak(used: Usage, paths: dict[int, str]) -> str:
@@ -87,7 +88,8 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if used.unknown:
         yield f"{counted(used.unknown, 'storage')} of unknown size {'is' if used.unknown == 1 else 'are'} not in it."
     if memory.step.assumed:
-        yield f"The element size of {counted(memory.step.assumed, 'result')} of library calls is taken from their first argument."
+        results = counted(memory.step.assumed, "result")
+        yield f"The element size of {results} of library calls is taken from the call's first argument."
     if memory.left_out:
         yield f"{counted(memory.left_out, 'compilation')} of the same functions for other inputs: the last of each is told."
     if memory.has_breaks:
@@ -106,5 +108,3 @@ def name_of(one: Held) -> str:
 def frame_of(moment: Moment) -> str:
     """Return the compilation and direction of a kernel call: ``[0/0] forward``."""
     return f"[{moment.compilation}] {moment.direction}"
-
-

@@ -26,7 +26,7 @@ from fx_explorer.analysis.overview.regional_facts import regional_facts
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts
-from fx_explorer.analysis.saved_values import COMPUTED, kept_bytes, saved_total, saved_values
+from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
 from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use
@@ -262,8 +262,7 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     if not every.count:
         return
     biggest = saved_values(reader)[0]
-    saved = biggest.saved
-    detail = f"biggest: {saved.name} {tensor(saved.dtype, saved.shape)} {size(kept_bytes(saved) or 0)}"
+    detail = f"biggest: {_biggest(reader, biggest)}"
     if copies.count:
         detail += f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in another layout"
     if every.unknown_sizes:
@@ -273,6 +272,16 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     others = every.size_bytes - computed.size_bytes
     text += f", and {size(others)} of parameters and inputs that are there anyway." if others else "."
     yield Fact("memory", "good", text, detail, biggest.place, "memory")
+
+
+def _biggest(reader: SessionReader, value: SavedValue) -> str:
+    """Return ``fc1.weight f32[64, 32] 8.2 kB``; of what was computed, the line and module that did."""
+    saved = value.saved
+    told = f"{tensor(saved.dtype, saved.shape)} {size(kept_bytes(saved) or 0)}"
+    if not value.producer:
+        return f"{user_names(reader, [value]).get(saved.id, saved.name)} {told}"
+    where = f", computed by {in_file(value.file, value.line)}" if value.file else ""
+    return f"{saved.name} {told}{where}" + (f" ({value.module})" if value.module else "")
 
 
 def _time(reader: SessionReader) -> Iterator[Fact]:

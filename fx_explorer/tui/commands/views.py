@@ -33,6 +33,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "Where the time of one call goes: guards, kernels, graph breaks, autograd, and each line beside uncompiled.",
     ),
     (
+        "step_memory",
+        "percent_sign",
+        "memory of a step",
+        "What a step holds in memory, kernel after kernel: parameters, saved activations, gradients, temporaries; the peak.",
+    ),
+    (
         "bench",
         "H",
         "bench",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values
+from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
@@ -24,18 +24,19 @@ COLUMNS = (
 
 def memory_table(reader: SessionReader) -> Table:
     values = saved_values(reader)
+    names = user_names(reader, values)
     whole = saved_total(reader).size_bytes
     return Table(
         shows="What the forward keeps for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
         columns=COLUMNS,
-        rows=[_row(value, whole) for value in values],
+        rows=[_row(value, whole, names.get(value.saved.id, value.saved.name)) for value in values],
         empty=_why_empty(reader),
     )
 
 
-def _row(value: SavedValue, whole: int) -> TableRow:
+def _row(value: SavedValue, whole: int, name: str) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
@@ -43,7 +44,7 @@ def _row(value: SavedValue, whole: int) -> TableRow:
         _kept(value),
         "" if value.shares_with else share(kept or 0, whole),
         saved.kind,
-        saved.name,
+        name,
         tensor(saved.dtype, saved.shape),
         value.producer or "an input",
         where,

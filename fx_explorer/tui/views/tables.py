@@ -17,6 +17,7 @@ from fx_explorer.tui.views.ledger import ledger_table
 from fx_explorer.tui.views.memory import memory_table
 from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.sizes import sizes_table
+from fx_explorer.tui.views.step_memory import step_memory_table
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.views.time import time_table
 
@@ -26,6 +27,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "guards": guards_table,
     "kernels": kernels_table,
     "memory": memory_table,
+    "step_memory": step_memory_table,
     "regions": regions_table,
     "sizes": sizes_table,
     "ledger": ledger_table,

@@ -1,0 +1,84 @@
+"""View %: what a step holds in memory, kernel after kernel, and what makes up each moment."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.memory.session_memory import session_memory
+from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind
+from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
+from fx_explorer.analysis.memory.usage import Usage, usage
+from fx_explorer.analysis.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
+from fx_explorer.analysis.words import counted, in_file, share, size
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+
+BAR_CELLS = 24
+
+BIGGEST = 15
+"""What is held at a moment is listed so far one by one."""
+
+COLUMNS = (
+    TableColumn("", "muted", min_width=2),
+    TableColumn("your line", "link", min_width=16, max_width=24),
+    TableColumn("module", min_width=12, max_width=26, priority=1),
+    TableColumn("held", is_number=True, min_width=8),
+    TableColumn("of the peak", "good", min_width=BAR_CELLS),
+    TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2),
+)
+
+NOTHING_YET = "Nothing so far: it is known when output code has been written."
+
+
+def step_memory_table(reader: SessionReader) -> Table:
+    memory, paths = session_memory(reader), source_paths(reader)
+    used = usage(memory.step)
+    sentences = verdict(memory, used, paths)
+    is_running = reader.meta("outcome") is None and not memory.is_known
+    return Table(
+        shows="What a step holds in memory, kernel after kernel; calls on one line of yours are one row.",
+        notice=f"{sentences[0]}\n{LEGEND}" if memory.is_known else "",
+        origin="the wrappers around the kernels, read statement by statement; what is on screen was not measured",
+        columns=COLUMNS,
+        rows=[_row(used, row, paths, sentences) for row in timeline(used)] if memory.is_known else (),
+        empty=NOTHING_YET if is_running else " ".join(sentences),
+    )
+
+
+def _row(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]) -> TableRow:
+    moment, node = row.moment, row.node
+    whole = used.peak.total_bytes
+    cells = (
+        {"forward": "→", "backward": "←"}.get(moment.direction, ""),
+        in_file(paths[node.file], node.line) if node and node.file in paths else "",
+        node.module if node else "",
+        size(row.point.total_bytes),
+        bar(row.point, whole, BAR_CELLS),
+        moment.call.name if row.calls == 1 else f"{moment.call.name} and {counted(row.calls - 1, 'more call')}",
+    )
+    return TableRow(cells, moment.call.place, lambda: Detail(_detail(used, row, paths, sentences)))
+
+
+def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]) -> str:
+    """Say what is held at the moment, by kind and the biggest one by one, then the whole answer."""
+    point = row.point
+    held = used.held_at(point.at)
+    rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
+    lines = [
+        f"{frame_of(row.moment)} · {row.moment.call.name}: {size(point.total_bytes)}, "
+        f"{share(point.total_bytes, used.peak.total_bytes)} of the peak",
+        *(_kind(kind, point.by_kind[kind], point.total_bytes) for kind in KINDS if kind in point.by_kind),
+        "",
+        *(_held(one, paths) for one in held[:BIGGEST]),
+        *([f"{size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}"] if rest else []),
+        "",
+        *sentences,
+    ]
+    return "\n".join(lines)
+
+
+def _kind(kind: MemoryKind, size_bytes: int, whole: int) -> str:
+    return f"{size(size_bytes):>10}  {share(size_bytes, whole):>5}  {IN_WORDS[kind][0]}"
+
+
+def _held(one: Held, paths: dict[int, str]) -> str:
+    return f"{size(max(0, one.size_bytes)):>10}  {IN_WORDS[one.kind][0]:<11} {name_of(one)}  {where(one.node, paths)}".rstrip()

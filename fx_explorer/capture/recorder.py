@@ -36,6 +36,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "Inductor's IR": ("inductor.passes", "fusion_hook"),
     "kernels": ("inductor.passes", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
+    "why values are saved or computed again": ("aot.partition_choices", "cut_hook"),
     "graphs of nested compile regions": ("aot.nested_regions", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
     "functions captured ahead of any call": ("dynamo.ahead_of_time", "capture_hook"),

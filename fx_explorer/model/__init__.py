@@ -72,6 +72,7 @@ from fx_explorer.model.rows.observation import (
     Symbol,
 )
 from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, STANCE, WHOLE_CAPTURE, OptionInForce, SetBy
+from fx_explorer.model.rows.partition_choice import PartitionChoice
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -185,6 +186,7 @@ __all__ = [
     "Origin",
     "Outcome",
     "OutcomeKind",
+    "PartitionChoice",
     "PassFile",
     "Pause",
     "Recompile",

@@ -22,6 +22,7 @@ from fx_explorer.analysis.ledger.guard_costs import guard_costs
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured_times import call_time, measured
+from fx_explorer.analysis.memory.choices import choices, why
 from fx_explorer.analysis.options.explained_options import explained_options
 from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.overview.console import ExplainedFailure, failures
@@ -76,7 +77,7 @@ def json_report(reader: SessionReader) -> Json:
             "recompiles": [_recompile(one) for one in recompiles(reader)],
             "recompile_limits": [_limit_hit(one) for one in limit_hits(reader)],
             "symbols": [_symbol(one) for one in symbols(reader)],
-            "saved_tensors": [_saved_tensor(one) for one in saved_values(reader)],
+            "saved_tensors": _saved_tensors(reader),
             "regions": [_region(one) for one in regions(reader)],
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
@@ -342,7 +343,12 @@ def _limit_hit(one: LimitHit) -> Json:
     }
 
 
-def _saved_tensor(one: SavedValue) -> Json:
+def _saved_tensors(reader: SessionReader) -> list[Json]:
+    decided = choices(reader)
+    return [_saved_tensor(one, decided.get((one.saved.compilation, one.saved.name))) for one in saved_values(reader)]
+
+
+def _saved_tensor(one: SavedValue, choice: model.PartitionChoice | None) -> Json:
     """Return one value that the forward saves. A size that is a symbol stays text."""
     saved = one.saved
     return {
@@ -354,6 +360,8 @@ def _saved_tensor(one: SavedValue) -> Json:
         "bytes": saved.size_bytes,
         "storage": saved.storage or None,
         "storage_bytes": kept_bytes(saved),
+        "why": why(choice) if choice else None,
+        "weight": choice.weight if choice and choice.weight >= 0 else None,
         "producer": one.producer or None,
         "file": one.file or None,
         "line": one.line or None,

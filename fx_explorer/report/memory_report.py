@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fx_explorer import model
+from fx_explorer.analysis.memory.choices import Recomputed, recomputed, why
 from fx_explorer.analysis.memory.replay import UNKNOWN
 from fx_explorer.analysis.memory.session_memory import SessionMemory, session_memory
 from fx_explorer.analysis.memory.step import KINDS, Held
@@ -42,6 +43,8 @@ class MemoryReport:
 
     memory: SessionMemory
     paths: dict[int, str]
+    recomputed: Sequence[Recomputed] = ()
+    """What the backward computes again, biggest first."""
 
     @cached_property
     def used(self) -> Usage:
@@ -49,16 +52,22 @@ class MemoryReport:
 
     @cached_property
     def sentences(self) -> list[str]:
-        return verdict(self.memory, self.used, self.paths)
+        return verdict(self.memory, self.used, self.paths, _again(self.recomputed))
 
     def line(self, node: model.Node | None) -> str:
         """Return ``model.py:57``; empty where no line is known."""
         return in_file(self.paths[node.file], node.line) if node is not None and node.file in self.paths else ""
 
 
+def _again(found: Sequence[Recomputed]) -> str:
+    """Say how much the backward computes again; empty where it does not."""
+    bytes_ = size(sum(max(0, one.choice.size_bytes) for one in found))
+    return f"{counted(len(found), 'operation')} of the forward ({bytes_}) are done again in the backward." if found else ""
+
+
 def memory_report(reader: SessionReader) -> MemoryReport:
     """Predict the memory of a session's step."""
-    return MemoryReport(session_memory(reader), source_paths(reader))
+    return MemoryReport(session_memory(reader), source_paths(reader), recomputed(reader))
 
 
 # text
@@ -195,6 +204,7 @@ def memory_object(report: MemoryReport) -> Json:
         "elsewhere": dict(used.elsewhere),
         "unknown_sizes": used.unknown,
         "assumed": memory.step.assumed,
+        "recomputed": [_recomputed(report, one) for one in report.recomputed],
         "unread": [{"compilation": one.compilation, "direction": one.direction, "reason": one.reason} for one in memory.unread],
         "left_out": memory.left_out,
     }
@@ -216,6 +226,11 @@ def _place(report: MemoryReport, node: model.Node | None) -> Json:
 def _held(report: MemoryReport, one: Held) -> Json:
     known = one.size_bytes if one.size_bytes != UNKNOWN else None
     return {"kind": one.kind, "name": name_of(one), "bytes": known, "kernel": one.kernel or None, **_place(report, one.node)}
+
+
+def _recomputed(report: MemoryReport, one: Recomputed) -> Json:
+    known = one.choice.size_bytes if one.choice.size_bytes >= 0 else None
+    return {"name": one.node.name, "bytes": known, "why": why(one.choice), **_place(report, one.node)}
 
 
 def _moment(report: MemoryReport, row: TimelineRow) -> Json:

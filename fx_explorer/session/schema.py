@@ -62,6 +62,7 @@ TABLES: dict[type, str] = {
     model.Symbol: "symbol",
     model.SymbolEvent: "symbol_event",
     model.SavedTensor: "saved_tensor",
+    model.PartitionChoice: "partition_choice",
     model.Span: "span",
     model.Metric: "metric",
     model.ConsoleLine: "console",

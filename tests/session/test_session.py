@@ -36,6 +36,7 @@ ROWS = [
     model.Symbol(0, 1, "s77", "L['x'].size()[0]", "4", "[2, int_oo]", sources=("L['x'].size()[0]",), became="8"),
     model.SymbolEvent(0, 1, "constrained", ("s77", "s27"), "s77 > s27"),
     model.SavedTensor(0, 1, "mul", "activation", ("4", "s0"), "f32", 64, 1, 2),
+    model.PartitionChoice(0, 1, 7, "mul", "saved", "cannot_recompute", "cannot recompute: random op", 128.0, 3, 64),
     model.Span(0, 1, "GraphLowering.run", None, 0.5, 0.25),
     model.ConsoleLine(0, "stdout", "\x1b[31mred ☃"),
     model.Failure(0, 1, "compiler", "joint", "ValueError", "no"),

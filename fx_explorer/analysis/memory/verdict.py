@@ -30,12 +30,14 @@ NOT_COUNTED = (
 )
 
 
-def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str]) -> list[str]:
-    """Return the answer, one sentence each, the peak first."""
+def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recomputed: str = "") -> list[str]:
+    """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what the
+    backward computes again.
+    """
     if not memory.is_known:
         return ["Nothing can be said about the memory of a step.", *_unread(memory)]
     told = [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used)]
-    return [*told, NOT_COUNTED]
+    return [*told[:3], *filter(None, [recomputed]), *told[3:], NOT_COUNTED]
 
 
 def _peak(used: Usage, paths: dict[int, str]) -> str:

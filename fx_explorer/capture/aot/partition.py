@@ -19,6 +19,7 @@ from torch._dynamo.backends import common
 from torch._dynamo.exc import RestartAnalysis
 
 from fx_explorer.capture.aot.nested_regions import partition_region
+from fx_explorer.capture.aot.partition_choices import add_partition_choices
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
 from fx_explorer.capture.graph_copies import snapshot
@@ -143,6 +144,7 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
             if segment.joint is None:
                 segment.joint = recording.add_graph(joint, "joint")
                 recording.writer.add_all(traced_links(segment.joint, segment))
+        segment.cuts.clear()  # those of regions inside
         forward, backward = _partitioned(recording, joint, lambda: partition(joint, *args, **kwargs))
         if segment.aot:  # shared with the variant that this one set out from
             return forward, backward
@@ -150,6 +152,8 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
             _add_aot_graph(recording, segment, forward, "forward")
             _add_aot_graph(recording, segment, backward, "backward")
             add_saved_tensors(recording, segment)
+        with recording.noting("why values are saved or computed again", "forward"):
+            add_partition_choices(recording, segment)
         return forward, backward
 
     return partition_and_record

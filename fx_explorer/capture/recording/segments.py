@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 
@@ -92,6 +93,9 @@ class Segment:
     """Rows of saved values, by position among the outputs of the forward graph, counted from the
     end: -1 is the last.
     """
+
+    cuts: list[Any] = field(default_factory=list)
+    """Cuts that the partitioner made for this graph (partition_choices.py), until they are recorded."""
 
     def region_of(self, part: torch.fx.GraphModule) -> RecordedGraph | None:
         """Return the joint graph of the region whose forward or backward ``part`` is."""

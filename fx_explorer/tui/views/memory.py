@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
 from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
@@ -25,18 +29,38 @@ COLUMNS = (
 def memory_table(reader: SessionReader) -> Table:
     values = saved_values(reader)
     names = user_names(reader, values)
+    decided, paths = choices(reader), source_paths(reader)
     whole = saved_total(reader).size_bytes
     return Table(
         shows="What the forward keeps for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
         columns=COLUMNS,
-        rows=[_row(value, whole, names.get(value.saved.id, value.saved.name)) for value in values],
+        rows=[
+            *(_row(value, whole, names.get(value.saved.id, value.saved.name), _why(decided, value)) for value in values),
+            *(_again(one, paths) for one in recomputed(reader)),
+        ],
         empty=_why_empty(reader),
     )
 
 
-def _row(value: SavedValue, whole: int, name: str) -> TableRow:
+def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedValue) -> str:
+    """Return why a value is saved; empty where the session does not know."""
+    choice = decided.get((value.saved.compilation, value.saved.name))
+    return why(choice) if choice else ""
+
+
+def _again(one: Recomputed, paths: Mapping[int, str]) -> TableRow:
+    """Return the row of an operation that is done again instead of being saved."""
+    node, choice = one.node, one.choice
+    kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
+    line = in_file(paths[node.file], node.line) if node.file in paths else ""
+    cells = ("none", "", "recomputed", node.name, tensor(node.dtype, node.shape), node.target, line, "")
+    told = f"{node.name} · {tensor(node.dtype, node.shape)} · {kept} that are not kept\n{why(choice).capitalize()}."
+    return TableRow(cells, one.place, lambda: Detail(told))
+
+
+def _row(value: SavedValue, whole: int, name: str, reason: str) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
@@ -50,7 +74,7 @@ def _row(value: SavedValue, whole: int, name: str) -> TableRow:
         where,
         ", ".join(value.consumers),
     )
-    return TableRow(cells, value.place, lambda: Detail(_text(value)))
+    return TableRow(cells, value.place, lambda: Detail(_text(value, reason)))
 
 
 def _kept(value: SavedValue) -> str:
@@ -75,7 +99,7 @@ def _storage(value: SavedValue) -> list[str]:
     return []
 
 
-def _text(value: SavedValue) -> str:
+def _text(value: SavedValue, reason: str) -> str:
     saved = value.saved
     lines = [
         f"{saved.name} · {tensor(saved.dtype, saved.shape)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
@@ -83,6 +107,7 @@ def _text(value: SavedValue) -> str:
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {value.file}:{value.line}" if value.file else "on line    not known",
         f"needed by  {', '.join(value.consumers) or 'nothing in the backward graph'}",
+        *([f"why        {reason}"] if reason else []),
     ]
     return "\n".join(lines)
 
@@ -96,7 +121,14 @@ def _notice(reader: SessionReader) -> str:
         "the rest is there anyway."
     )
     unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
-    return f"{words}{unknown}{_twice(reader)}"
+    return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}"
+
+
+def _not_kept(reader: SessionReader) -> str:
+    """Return a remark on what the backward computes again."""
+    again = recomputed(reader)
+    bytes_ = sum(max(0, one.choice.size_bytes) for one in again)
+    return f" {counted(len(again), 'operation')} ({size(bytes_)}) are done again instead." if again else ""
 
 
 def _twice(reader: SessionReader) -> str:

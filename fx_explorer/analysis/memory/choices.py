@@ -1,0 +1,111 @@
+"""Why values are saved for the backward or computed again in it: the partitioner's grounds and figures,
+in plain words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_node
+from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.words import counted, size
+from fx_explorer.session import SessionReader
+
+_WORDS = {
+    "primal input": "it comes into the graph from outside, so that it cannot be computed",
+    "forward RNG seed": "it is the seed of random numbers",
+    "not in recomputable allowlist": "torch computes only cheap operations twice, and it is none of their list",
+    "compute intensive op": "torch computes no matrix multiplication, convolution or attention twice",
+    "random op": "it draws random numbers, which would be other ones the second time",
+    "non-builtin op": "it is an operator of the program's, and torch does not know what it costs",
+    "materialized in backward": "the backward would have to write it to memory in any case",
+    "too far from backward": "it is too many operations away from the backward",
+    "reduction op": "it is much smaller than what it is computed from",
+    "marked MUST_SAVE": "the program's checkpoint policy asks for it",
+    "marked by checkpoint policy": "the program's checkpoint policy asks for it",
+    "non-tensor output": "it is no tensor, and only its parts are saved",
+    "view op (recompute_views=True)": "a view costs nothing the second time",
+}
+"""The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in plain
+words. Any other is told as torch writes it.
+"""
+
+UNTOLD = "torch rules it out where operations that use it are far apart, or at the end of a long chain"
+"""For what torch rules out without a reason in its cut: its two heuristics on distance."""
+
+STEP_FACTOR = 1.1
+"""The weight of saving grows so much with each step to the backward (``get_node_weight``)."""
+
+MAX_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """An operation of the forward that the backward does again."""
+
+    choice: model.PartitionChoice
+    node: model.Node
+    place: Place
+
+
+def choices(reader: SessionReader) -> dict[tuple[int, str], model.PartitionChoice]:
+    """Return what was decided about each value, by compilation and name, of the variants in use."""
+    used = in_use(reader)
+    rows = reader.rows(model.PartitionChoice)
+    return {(row.compilation, row.name): row for row in rows if used is None or row.compilation in used.saving}
+
+
+def recomputed(reader: SessionReader) -> list[Recomputed]:
+    """Return what is computed again, biggest first. Views are left out: they compute nothing."""
+    rows = {row.node: row for row in choices(reader).values() if row.choice == "recomputed"}
+    nodes = [node for node in reader.by_ids(model.Node, rows) if not node.is_view]
+    found = [Recomputed(rows[node.id], node, place_of_node(reader, node)) for node in nodes]
+    return sorted(found, key=lambda one: -one.choice.size_bytes)
+
+
+def why(choice: model.PartitionChoice) -> str:
+    """Return why a value is saved or computed again, as one sentence without its full stop."""
+    return _why_saved(choice) if choice.choice == "saved" else _why_recomputed(choice)
+
+
+def _why_saved(choice: model.PartitionChoice) -> str:
+    if choice.ground == "no_cut":
+        return "saved without a choice: torch made no cut of this graph"
+    if choice.ground == "cut":
+        return f"saved because that is the smallest cut; {_weight(choice)}"
+    return f"saved because it is not computed twice: {_reason(choice)}"
+
+
+def _why_recomputed(choice: model.PartitionChoice) -> str:
+    if choice.ground == "must_recompute":
+        return f"computed again because {_reason(choice)}"
+    if choice.ground == "cannot_save":
+        return f"computed again because it is never saved: {_reason(choice)}"
+    if choice.ground == "no_cut":
+        return "computed again without a choice: torch made no cut of this graph"
+    return f"computed again from saved values; {_weight(choice)}"
+
+
+def _reason(choice: model.PartitionChoice) -> str:
+    told = choice.reason.partition(": ")[2]
+    return _WORDS.get(told, told) or UNTOLD
+
+
+def _weight(choice: model.PartitionChoice) -> str:
+    """Return how the weight of saving comes about, as far as it is known."""
+    if choice.weight < 0 or choice.size_bytes < 0:
+        return "what saving it weighs is not known"
+    steps = max(0, choice.distance)
+    told = f"saving it weighs {choice.weight:,.0f}: {size(choice.size_bytes)}, × {STEP_FACTOR} for each of {_steps(steps)}"
+    return f"{told} to the backward{_twice(choice)}"
+
+
+def _steps(steps: int) -> str:
+    return counted(steps, "step") if 0 < steps < MAX_STEPS else "1 step" if not steps else f"{MAX_STEPS} steps at most"
+
+
+def _twice(choice: model.PartitionChoice) -> str:
+    """Return a remark on what no kernel writes to memory anyway: saving it weighs twice."""
+    once = choice.size_bytes * STEP_FACTOR ** max(1, min(MAX_STEPS, choice.distance))
+    return ", × 2 since no kernel writes it otherwise" if once and 1.5 < choice.weight / once < 2.5 else ""

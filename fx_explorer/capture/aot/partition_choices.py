@@ -1,0 +1,164 @@
+"""Why AOTAutograd's partitioner saves a value or has it computed again, in the partitioner's own
+figures.
+
+``solve_min_cut`` (torch/_functorch/partitioners.py, read in 2.13) makes a graph of edges
+``X_in`` → ``X_out``, as heavy as saving X is, gives what must not be computed again an edge from
+``source``, what the backward needs one to ``sink``, and has networkx find the smallest cut. The
+graph is looked at when the partition is there; nothing of it is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._functorch import partitioners
+
+from fx_explorer.capture.aot.saved_tensors import known_bytes
+from fx_explorer.capture.recording.rows.graphs import node_value
+from fx_explorer.capture.recording.segments import RecordedGraph, Segment
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import PartitionChoice
+from fx_explorer.model.rows.partition_choice import Choice, Ground
+
+
+@dataclass(frozen=True)
+class MinCut:
+    """One cut: networkx's graph, and the names of the nodes that are saved after it."""
+
+    edges: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    saved: frozenset[str]
+    distances: Mapping[str, int]
+
+
+def cut_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Keep each cut that the partitioner makes, until the partition is recorded."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def solve_min_cut(joint_graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> Any:
+            graphs: list[Any] = []
+            with _watched(graphs):
+                result = original(joint_graph, *args, **kwargs)
+            with recording.noting("why values are saved or computed again", "forward"):
+                if graphs:
+                    recording.segment().cuts.append(_cut(joint_graph, graphs[-1], result[0]))
+            return result
+
+        return solve_min_cut
+
+    return patched(partitioners, "solve_min_cut", make)
+
+
+@contextlib.contextmanager
+def _watched(graphs: list[Any]) -> Iterator[None]:
+    """Note the graph that networkx is asked to cut inside the block. The partitioner looks
+    ``minimum_cut`` up when it calls it.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def minimum_cut(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            graphs.append(graph)
+            return original(graph, *args, **kwargs)
+
+        return minimum_cut
+
+    with patched(importlib.import_module("networkx"), "minimum_cut", make):
+        yield
+
+
+def _cut(joint: torch.fx.Graph, graph: Any, saved: list[torch.fx.Node]) -> MinCut:
+    # The distance is an attribute that the partitioner puts on nodes, and that copies of them lack.
+    distances = {node.name: int(node.dist_from_bw) for node in joint.nodes if hasattr(node, "dist_from_bw")}
+    return MinCut(graph.adj, frozenset(node.name for node in saved), distances)
+
+
+def add_partition_choices(recording: Recording, segment: Segment) -> None:
+    """Add a row for each value that is saved, and for each operation of the forward that the backward
+    does again.
+    """
+    forward, backward = segment.aot["forward"], segment.aot["backward"]
+    saved = {row.name for row in segment.saved.values() if row.kind != "number"}
+    again = {node.name for node in backward.ids if node.op == "call_function"}
+    cut = _decisive(segment.cuts, saved)
+    chosen = [(node, _choice(node, saved, again)) for node in forward.ids]
+    rows = [_row(recording, forward, node, choice, cut) for node, choice in chosen if choice]
+    recording.writer.add_all(rows)
+    segment.cuts.clear()
+    if cut is not None and not _tells_reasons(cut):
+        recording.unavailable(
+            "why torch rules out that a value is computed again", f"torch {torch.__version__} does not note it in its cut"
+        )
+
+
+def _tells_reasons(cut: MinCut) -> bool:
+    """Return whether this torch notes why something is not to be computed again."""
+    ruled_out = cut.edges.get("source", {}).values()
+    return not ruled_out or any("reason" in edge for edge in ruled_out)
+
+
+def _choice(node: torch.fx.Node, saved: set[str], again: set[str]) -> Choice | None:
+    if node.name in saved:
+        return "saved"
+    return "recomputed" if node.op == "call_function" and node.name in again else None
+
+
+def _decisive(cuts: list[MinCut], saved: set[str]) -> MinCut | None:
+    """Return the cut that was used: with a memory budget below 1 torch makes several, and takes the
+    first that is small enough.
+    """
+    return max(reversed(cuts), key=lambda cut: len(cut.saved & saved) - len(cut.saved ^ saved), default=None)
+
+
+def _row(
+    recording: Recording, forward: RecordedGraph, node: torch.fx.Node, choice: Choice, cut: MinCut | None
+) -> PartitionChoice:
+    value = node_value(node)
+    size_bytes = known_bytes(value.numel() * value.element_size()) if isinstance(value, torch.Tensor) else -1
+    ground, reason = _ground(_computing(node).name, cut) if cut else ("no_cut", "")
+    weight = _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf) if cut else math.inf
+    return PartitionChoice(
+        id=0,
+        compilation=recording.variant_id(),
+        node=forward.ids[node],
+        name=node.name,
+        choice=choice,
+        ground=ground,
+        reason=reason,
+        weight=float(weight) if math.isfinite(weight) else -1.0,
+        distance=cut.distances.get(node.name, -1) if cut else -1,
+        size_bytes=size_bytes,
+    )
+
+
+def _computing(node: torch.fx.Node) -> torch.fx.Node:
+    """Return the operation that has a value as one of its results: what rules that out counts."""
+    whole = node.args[0] if node.target is operator.getitem else node
+    return whole if isinstance(whole, torch.fx.Node) else node
+
+
+def _ground(name: str, cut: MinCut) -> tuple[Ground, str]:
+    """Return why a value is what it is: what rules something out comes before the cut."""
+    ruled_out: tuple[tuple[Ground, Mapping[str, Any]], ...] = (
+        ("cannot_recompute", _edge(cut, "source", f"{name}_in")),
+        ("must_recompute", _edge(cut, f"{name}_in", "sink")),
+        ("cannot_save", _never_saved(_edge(cut, f"{name}_in", f"{name}_out"))),
+    )
+    found = next(((ground, edge) for ground, edge in ruled_out if edge), None)
+    return (found[0], str(found[1].get("reason", ""))) if found else ("cut", "")
+
+
+def _never_saved(edge: Mapping[str, Any]) -> Mapping[str, Any]:
+    return edge if math.isinf(edge.get("capacity", 0)) else {}
+
+
+def _edge(cut: MinCut, begin: str, end: str) -> Mapping[str, Any]:
+    return cut.edges.get(begin, {}).get(end, {})

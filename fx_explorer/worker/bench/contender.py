@@ -1,7 +1,8 @@
 """A process like the worker that measures one cell of a bench: it calls the program until its times are
 stable, and then a round of calls whenever it is asked.
 
-Its first line of input is a ``BenchTask``; those after it are ``round`` and ``peak``. It answers with
+Its first line of input is a ``BenchTask``; those after it are ``round``, ``peak``, and ``step``, which is
+the peak of a call before which there are no gradients. It answers with
 ``BenchNews`` lines, and ends when its input does.
 """
 
@@ -60,6 +61,9 @@ class ReadyCell:
 
         call = self._caller.call
         if command == "peak":
+            return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
+        if command == "step":
+            self._caller.without_gradients()
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
         self._last_s, calls = timing.round_of_calls(call, self._round_s, self._last_s, self._is_gpu)
         return BenchNews("round", call_s=self._last_s, calls=calls)

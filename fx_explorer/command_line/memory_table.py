@@ -1,0 +1,84 @@
+"""Budgets tried and steps measured, as text and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import size
+from fx_explorer.bench.measured_step import MeasuredStep
+from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
+from fx_explorer.highlight import printable
+
+SCHEMA = "fx-explorer/memory-trials/1"
+
+HEADER = ("", "saved", "peak", "beyond begin", "measured", "a step")
+
+
+def trials_text(found: BudgetTrials) -> str:
+    """Return the answer, and a row for each way: predicted beside measured."""
+    rows = [HEADER, *(_row(trial) for trial in found.trials)]
+    if found.uncompiled:
+        rows.append(("uncompiled", "", "", "", *_measured(found.uncompiled)))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
+    table = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(map(printable, [*_sentences(found), "", *table, "", *_legend(found)])) + "\n"
+
+
+def _row(trial: BudgetTrial) -> tuple[str, ...]:
+    if not trial.predicted["is_known"]:
+        return trial.name, "not known", "", "", *_measured(trial.measured)
+    told = [size(bytes_) for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)]
+    return trial.name, *told, *_measured(trial.measured)
+
+
+def _measured(step: MeasuredStep | None) -> tuple[str, str]:
+    if step is None:
+        return "", ""
+    return size(step.peak_bytes) if step.peak_bytes >= 0 else "none", run_time(step.call_s) if step.call_s else "none"
+
+
+def _sentences(found: BudgetTrials) -> Iterator[str]:
+    first = found.trials[0]
+    if not first.predicted["is_known"]:
+        yield from map(str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else [])
+        return
+    yield f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), {size(first.beyond)} beyond its begin."
+    if first.measured and first.measured.peak_bytes >= 0 and found.uncompiled and found.uncompiled.peak_bytes >= 0:
+        measured, plain = size(first.measured.peak_bytes), size(found.uncompiled.peak_bytes)
+        yield f"Measured beyond its begin: {measured} compiled, {plain} uncompiled."
+    for trial in found.trials[1:]:
+        yield _beside(first, trial)
+
+
+def _beside(first: BudgetTrial, trial: BudgetTrial) -> str:
+    """Say what another budget does to memory and time."""
+    if not trial.predicted["is_known"]:
+        return f"Of {trial.name} nothing can be predicted."
+    told = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
+    if trial.measured and first.measured and trial.measured.call_s and first.measured.call_s:
+        return f"{told}, and a step takes {trial.measured.call_s / first.measured.call_s:.2f} times as long."
+    return f"{told}."
+
+
+def _legend(found: BudgetTrials) -> Iterator[str]:
+    yield "saved, peak, beyond begin: predicted. Begin is what is there before the step: parameters, buffers, inputs."
+    if found.uncompiled:
+        yield "measured: beyond begin, by torch's allocator in a process of its own; a step: median over 8 rounds in turns."
+    for step in (*(trial.measured for trial in found.trials), found.uncompiled):
+        if step and step.message:
+            yield f"{step.name}: {step.message}"
+
+
+def trials_json(found: BudgetTrials) -> str:
+    """Return everything as JSON."""
+    trials = [
+        {"budget": trial.budget, "predicted": trial.predicted, "measured": _step(trial.measured)} for trial in found.trials
+    ]
+    return json.dumps({"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)}, indent=2) + "\n"
+
+
+def _step(step: MeasuredStep | None) -> dict[str, object] | None:
+    return {**asdict(step), "call_s": step.call_s} if step else None

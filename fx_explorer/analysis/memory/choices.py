@@ -13,7 +13,6 @@ from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
 
 _WORDS = {
-    "primal input": "it comes into the graph from outside, so that it cannot be computed",
     "forward RNG seed": "it is the seed of random numbers",
     "not in recomputable allowlist": "torch computes only cheap operations twice, and it is none of their list",
     "compute intensive op": "torch computes no matrix multiplication, convolution or attention twice",
@@ -30,6 +29,9 @@ _WORDS = {
 """The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in plain
 words. Any other is told as torch writes it.
 """
+
+INPUT = ": primal input"
+"""torch's reason for what comes into the graph."""
 
 UNTOLD = "torch rules it out where operations that use it are far apart, or at the end of a long chain"
 """For what torch rules out without a reason in its cut: its two heuristics on distance."""
@@ -74,6 +76,8 @@ def _why_saved(choice: model.PartitionChoice) -> str:
         return "saved without a choice: torch made no cut of this graph"
     if choice.ground == "cut":
         return f"saved because that is the smallest cut; {_weight(choice)}"
+    if choice.reason.endswith(INPUT):
+        return "saved because it comes into the graph from outside; it is there in any case"
     return f"saved because it is not computed twice: {_reason(choice)}"
 
 

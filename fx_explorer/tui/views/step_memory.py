@@ -35,9 +35,9 @@ def step_memory_table(reader: SessionReader) -> Table:
     sentences = verdict(memory, used, paths)
     is_running = reader.meta("outcome") is None and not memory.is_known
     return Table(
-        shows="What a step holds in memory, kernel after kernel; calls on one line of yours are one row.",
-        notice=f"{sentences[0]}\n{LEGEND}" if memory.is_known else "",
-        origin="the wrappers around the kernels, read statement by statement; what is on screen was not measured",
+        shows="What a step holds in memory, kernel after kernel.",
+        notice=f"{sentences[0]}  {LEGEND}" if memory.is_known else "",
+        origin="the wrappers around the kernels, read statement by statement; nothing was measured",
         columns=COLUMNS,
         rows=[_row(used, row, paths, sentences) for row in timeline(used)] if memory.is_known else (),
         empty=NOTHING_YET if is_running else " ".join(sentences),

@@ -1,0 +1,99 @@
+"""``fx-explorer memory --budgets --measure``: the table, the picture, what is refused, and a real trial held against torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.bench.measured_step import MeasuredStep
+from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
+from fx_explorer.command_line.memory_table import trials_json, trials_text
+from fx_explorer.errors import UsageError
+from fx_explorer.report.memory_picture import BudgetPoint, budgets_svg
+
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+
+
+def trial(budget: float, peak: int, step: MeasuredStep | None = None) -> BudgetTrial:
+    return BudgetTrial(budget, {"is_known": True, "peak_bytes": peak, "begin_bytes": 1000, "saved_bytes": 10}, step)
+
+
+FOUND = BudgetTrials(
+    [
+        trial(1.0, 5000, MeasuredStep("budget 1", 4100, (0.002, 0.004, 0.003))),
+        trial(0.5, 3000, MeasuredStep("budget 0.5", 2100, (0.006,))),
+        trial(0.0, 2000, MeasuredStep("budget 0", message="RuntimeError: no")),
+    ],
+    MeasuredStep("uncompiled", 6000, (0.009,)),
+)
+
+
+def test_the_table_has_predicted_beside_measured_and_says_what_failed() -> None:
+    lines = trials_text(FOUND).splitlines()
+    assert lines[0] == "A step needs 5.0 kB at its peak (budget 1), 4.0 kB beyond its begin."
+    assert lines[1] == "Measured beyond its begin: 4.1 kB compiled, 6.0 kB uncompiled."
+    assert lines[2] == "Budget 0.5: the peak is 3.0 kB, and a step takes 2.00 times as long."
+    assert lines[3] == "Budget 0: the peak is 2.0 kB."
+    rows = {line.split("  ")[0].strip(): line.split() for line in lines[5:10]}
+    assert rows["budget 1"][-2:] == ["3", "ms"]
+    assert rows["budget 0"][-2:] == ["none", "none"]
+    assert rows["uncompiled"] == ["uncompiled", "6.0", "kB", "9", "ms"]
+    assert lines[-1] == "budget 0: RuntimeError: no"
+
+
+def test_a_trial_of_which_nothing_is_known_claims_nothing() -> None:
+    unknown = BudgetTrial(0.5, {"is_known": False, "verdict": ["Nothing can be said."]})
+    assert "not known" in trials_text(BudgetTrials([trial(1.0, 5000), unknown]))
+    assert trials_text(BudgetTrials([unknown])).startswith("Nothing can be said.")
+
+
+def test_json_has_each_time() -> None:
+    told = json.loads(trials_json(FOUND))
+    assert [one["budget"] for one in told["trials"]] == [1.0, 0.5, 0.0]
+    assert told["trials"][0]["measured"]["call_s"] == 0.003
+    assert told["uncompiled"]["peak_bytes"] == 6000
+
+
+def test_the_picture_names_each_point() -> None:
+    pytest.importorskip("matplotlib")
+    drawn = budgets_svg([BudgetPoint("budget 1", 4_000_000, 0.003), BudgetPoint("uncompiled", 6_000_000, 0.009)], "m.py")
+    texts = {element.text for element in ElementTree.fromstring(drawn).iter() if element.text}
+    assert {"budget 1: 4.0 MB", "uncompiled: 6.0 MB", "m.py"} <= texts
+    with pytest.raises(UsageError, match="nothing to draw"):
+        budgets_svg([], "m.py")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["x.fxs", "--measure"], "are for targets"),
+        (["m.py", "--measure", "--format", "csv"], "not as csv"),
+        (["m.py", "--budgets", "1,0", "--svg", "a.svg"], "takes --budgets and --measure"),
+        (["m.py", "--measure", "--gpu", "h100"], "need not be there"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_before_anything_runs(
+    options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["memory", *options]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["2", "-1", "a", "1,,x", ""])
+def test_a_budget_is_a_number_from_0_to_1(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["memory", "m.py", "--budgets", given])
+    assert ended.value.code == 2
+    assert "--budgets" in capsys.readouterr().err
+
+
+def test_a_budget_of_0_saves_nothing_that_is_computed(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = cli.main(["memory", str(SAMPLES / "mlp.py"), "--train", "--budgets", "1,0", "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    most, none = (one["predicted"]["saved_bytes"] for one in told["trials"])
+    assert ended == 0
+    assert most > none == 0

@@ -28,17 +28,17 @@ from pathlib import Path
 from benchmarks.common import ROOT
 
 BATCHES: dict[str, tuple[int, int]] = {
-    "mlp": (4096, 1 << 20),
-    "convnet": (64, 4096),
-    "resnet": (16, 1024),
-    "transformer": (16, 4096),
-    "gpt2": (16, 2048),
-    "bert": (16, 4096),
-    "vit": (32, 8192),
-    "llama4": (16, 4096),
+    "mlp": (4096, 1 << 22),
+    "convnet": (64, 16384),
+    "resnet": (16, 4096),
+    "transformer": (16, 16384),
+    "gpt2": (16, 4096),
+    "bert": (16, 16384),
+    "vit": (32, 16384),
+    "llama4": (16, 8192),
 }
 """Model of benchmarks/models.py → batch on the CPU, batch on a GPU. On a GPU a step is to take
-hundreds of megabytes, since cuBLAS alone takes some tens.
+gigabytes, since cuBLAS alone keeps some tens of megabytes.
 """
 
 BY_HAND = """

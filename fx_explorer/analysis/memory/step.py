@@ -8,7 +8,7 @@ is held until the end. The optimizer runs outside of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -131,6 +131,7 @@ class _Assembly:
     def _forward(self, at: int, segment: Segment) -> dict[int, Held]:
         """Run a graph forward. Return what it keeps for its backward, by the number of the storage."""
         graph, kept = segment.forward, {}
+        producers = {node.id: node for node in self.reader.by_ids(model.Node, (row.producer for row in segment.saved))}
         names = self._inputs(graph)
         saved = self._saved_storages(segment)
         outputs = self._outputs(segment)
@@ -145,7 +146,7 @@ class _Assembly:
                     self._from_its_name_on(found, lifetime),
                     kind="activation",
                     name=row.name,
-                    node=self._producer(row, found),
+                    node=_producer(producers, row) or found.node,
                     end=end,
                 )
                 self.saved_bytes += max(0, lifetime.size_bytes)
@@ -215,11 +216,6 @@ class _Assembly:
         forward = self.now + sum(one.forward.replayed.end for one in self.segments[at:])
         behind = self.segments[at + 1 :]
         return forward + sum(one.backward.replayed.end for one in behind if one.backward)
-
-    def _producer(self, row: model.SavedTensor, found: Held) -> model.Node | None:
-        """Return the node that computes a saved value; where that is an input, what copied it."""
-        nodes = self.reader.by_ids(model.Node, [row.producer])
-        return nodes[0] if nodes and nodes[0].file else found.node
 
     # backward
 
@@ -298,6 +294,12 @@ def _taken(lifetime: Lifetime) -> int:
 
 def _until_the_end(kept: Iterable[Held]) -> list[Held]:
     return [replace(one, end=FOREVER) for one in kept]
+
+
+def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> model.Node | None:
+    """Return the node that computes a saved value; None for a copy of an input, which has no line."""
+    node = producers.get(row.producer)
+    return node if node and node.file else None
 
 
 def _is_within(row: model.SavedTensor, segment: Segment) -> bool:

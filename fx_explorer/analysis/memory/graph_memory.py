@@ -4,6 +4,7 @@ its inputs, its library calls and its kernels.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,10 +60,11 @@ def graph_memory(
         raise UnreadableCode("its output code takes no arguments, and the graph does")
     calls = _calls(reader, code)
     sizes = {**symbols, **_numbers(nodes.values(), symbols)}
+    device = _usual_device(nodes.values())
     arguments = [_argument(name, nodes.get(name), sizes) for name in names]
 
     def results(line: int) -> Sequence[Result | None] | None:
-        return _results(calls.get(line), sizes)
+        return _results(calls.get(line), sizes, device)
 
     replayed = replay(wrapper, arguments, sizes, results, frozenset(calls))
     return GraphMemory(compilation, graph.direction, tuple(names), nodes, replayed, calls)
@@ -97,7 +99,13 @@ def _known_bytes(dtype: str, shape: Sequence[str], sizes: Mapping[str, int]) -> 
         return UNKNOWN
 
 
-def _results(call: CallOfKernel | None, sizes: Mapping[str, int]) -> list[Result | None] | None:
+def _usual_device(placeholders: Iterable[model.Node]) -> str:
+    """Return the device of most inputs: a node with several results does not say where they are."""
+    devices = Counter(_device(node) for node in placeholders if node.device)
+    return devices.most_common(1)[0][0] if devices else ""
+
+
+def _results(call: CallOfKernel | None, sizes: Mapping[str, int], usual: str) -> list[Result | None] | None:
     """Return what a library call returns, by the node that it computes; None where there is none."""
     node = _computed(call) if call else None
     if node is None:
@@ -108,8 +116,7 @@ def _results(call: CallOfKernel | None, sizes: Mapping[str, int]) -> list[Result
         found = value_bytes(node.value, sizes)
     except UnknownSize:
         return None
-    device = _device(node) or next((_device(one) for one in call.nodes if one.device), "") if call else ""
-    return [None if size is None else Result(size, device) for size in found] if node.value else None
+    return [None if size is None else Result(size, _device(node) or usual) for size in found] if node.value else None
 
 
 def _computed(call: CallOfKernel) -> model.Node | None:

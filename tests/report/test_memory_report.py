@@ -92,3 +92,13 @@ def test_the_view_has_a_row_for_each_line_and_draws_the_peak_full(transformer: P
         assert detail is not None
         assert "gradient of blocks." in detail().text
         assert all(row.place is not None for row in table.rows)
+
+
+def test_for_a_gpu_that_is_not_there_everything_is_on_it_in_its_allocators_blocks(
+    captured: Captured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = as_json(captured("convnet", train=True, gpu="h100"), capsys)
+    assert told["device"] == "cuda"
+    assert told["elsewhere"] == {}
+    assert told["held_at_peak"]
+    assert all(one["bytes"] % 512 == 0 for one in told["held_at_peak"])

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
 from fx_explorer.analysis.memory.choices import choices, recomputed, why
+from fx_explorer.analysis.memory.session_memory import session_memory
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.tables import TABLES
 from tests.capture.recorded import Compile, failures, record
@@ -94,12 +95,13 @@ def test_a_checkpoint_of_the_program_is_the_reason(tmp_path: Path) -> None:
         assert {why(row) for row in asked} == {"computed again because the program's checkpoint policy asks for it"}
 
 
-def test_regions_of_their_own_do_not_lend_the_graph_their_cuts(tmp_path: Path) -> None:
+def test_a_budget_of_0_saves_nothing_that_is_computed_and_makes_no_cut(tmp_path: Path, reader: SessionReader) -> None:
     with (
         torch._functorch.config.patch(activation_memory_budget=0.0),
-        record(tmp_path / "s.fxs", step) as reader,
+        record(tmp_path / "s.fxs", step) as without,
     ):
-        assert {row.ground for row in choices(reader).values()} == {"no_cut"}
+        assert {row.ground for row in choices(without).values()} == {"no_cut"}
+        assert session_memory(without).step.saved_bytes == 0 < session_memory(reader).step.saved_bytes
 
 
 def test_a_release_without_the_cut_says_which_view_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def _peak(used: Usage, paths: dict[int, str]) -> str:
 
 
 def _when(used: Usage, at: int, is_training: bool) -> str:
-    return ("in the backward" if used.is_backward(at) else "in the forward") if is_training else "in the kernel"
+    return ("in the backward" if used.is_backward(at) else "in the forward") if is_training else "in the computation"
 
 
 def _at(moment: Moment | None, paths: dict[int, str]) -> str:

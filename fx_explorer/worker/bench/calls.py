@@ -66,7 +66,6 @@ class Caller:
 
     def forward(self) -> object:
         """Call the program, and return what it gives."""
-        self.without_gradients()
         arguments = self.target.arguments
         with contextlib.nullcontext() if self.has_grad else torch.no_grad():
             return self.function(*arguments.args, **arguments.keywords)
@@ -77,12 +76,6 @@ class Caller:
         if loss is None:
             raise TargetError("nothing that it returned has a gradient, so there is no backward. Use --no-train.")
         return loss
-
-    def without_gradients(self) -> None:
-        """Drop the gradients of the call before, where it trains."""
-        if self.trains:
-            for leaf in self.leaves.values():
-                leaf.grad = None
 
     # Once: to walk over a network at each call took a third of the time of an MLP.
     @cached_property

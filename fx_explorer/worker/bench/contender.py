@@ -63,7 +63,7 @@ class ReadyCell:
         if command == "peak":
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
         if command == "step":
-            self._caller.without_gradients()
+            self._caller.clear()
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
         self._last_s, calls = timing.round_of_calls(call, self._round_s, self._last_s, self._is_gpu)
         return BenchNews("round", call_s=self._last_s, calls=calls)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: cold, paired runs in fresh processes, and ratios that say how sure they are."""
+"""What the benchmarks share: cold runs in fresh processes, and ratios that say how sure they are."""
 
 from __future__ import annotations
 
@@ -39,34 +39,40 @@ def cold_environment(folder: Path) -> dict[str, str]:
     }
 
 
-def cold_compile(model: str, how: How, folder: Path) -> Cost:
-    """One compile in a process of its own; its cache and session are left in ``folder``."""
-    command = [sys.executable, "-m", "benchmarks.one_compile", model, how, str(folder / "session.fxs")]
+class RunFailed(Exception):
+    """A measured process ended with an error; its last lines are the message."""
+
+
+@dataclass(frozen=True)
+class OneRun:
+    cost: Cost
+    profile: dict[str, dict[str, float]]
+    """Seconds by what ``sampling.py`` and torch itself tell apart; empty when that was not asked for."""
+
+
+def cold_compile(model: str, how: How, folder: Path, *, device: str = "cpu", profile: bool = False) -> OneRun:
+    """One compile in a process of its own; its cache and session are left in ``folder``. Raises RunFailed."""
+    command = [sys.executable, "-m", "benchmarks.one_compile", model, how, f"--session={folder / 'session.fxs'}"]
+    command += [f"--device={device}", *(["--profile"] if profile else [])]
     ended = subprocess.run(command, env=cold_environment(folder), cwd=ROOT, capture_output=True, text=True, check=False)
     if ended.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
-    return Cost(**json.loads(ended.stdout.splitlines()[-1]))
+        raise RunFailed(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr[-3000:]}")
+    told = json.loads(ended.stdout.splitlines()[-1])
+    return OneRun(Cost(**told["cost"]), told["profile"])
 
 
-def paired_costs(model: str, how: How, pairs: int) -> list[tuple[Cost, Cost]]:
-    """(bare, captured) costs. Runs alternate, and so does which of a pair goes first, so that a slow minute hits both."""
-    costs = []
-    for number in range(pairs):
-        order: Sequence[How] = ("bare", how) if number % 2 == 0 else (how, "bare")
-        found: dict[str, Cost] = {}
-        for kind in order:
-            with tempfile.TemporaryDirectory() as folder:
-                found[kind] = cold_compile(model, kind, Path(folder))
-        costs.append((found["bare"], found[how]))
-    return costs
+def in_fresh_folder(model: str, how: How, *, device: str = "cpu", profile: bool = False) -> OneRun:
+    """One cold compile whose cache and session are thrown away."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a pool of torch's may still write there
+        return cold_compile(model, how, Path(folder), device=device, profile=profile)
 
 
 def warm_up() -> None:
     """Build Inductor's precompiled header, once a machine (12 s), which would otherwise fall on the first run."""
-    with tempfile.TemporaryDirectory() as folder:
-        cold_compile("mlp", "bare", Path(folder))
+    in_fresh_folder("mlp", "bare")
 
 
 def summary(ratios: Sequence[float]) -> str:
-    """``0.56 (0.54 to 0.58 in 3 pairs)``: the median and the range."""
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} pairs)"
+    """``0.56 (0.54 to 0.58 in 3 rounds)``: the median and the range."""
+    rounds = f"{len(ratios)} round{'s' * (len(ratios) > 1)}"
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f} in {rounds})"

@@ -1,7 +1,8 @@
 """Models of all sizes, built from small configurations with random weights: the subjects of benchmarks and tests.
 
 Also a target: ``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
-Names: mlp, resnet, llamaN (N layers), gpt2, bert, t5, vit, and of the samples: transformer, convnet, regions.
+Names: mlp, resnet, llamaN (N layers), gpt2 (4 layers), gpt2-N, bert, t5, vit, convnextv2, and of the samples: transformer,
+convnet, regions.
 """
 
 from __future__ import annotations
@@ -76,11 +77,11 @@ def llama(layers: int) -> nn.Module:
     return LlamaForCausalLM(config)
 
 
-def gpt2() -> nn.Module:
+def gpt2(layers: int = 4) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     tokens = {"vocab_size": VOCABULARY, "bos_token_id": 0, "eos_token_id": 0}
-    return GPT2LMHeadModel(GPT2Config(n_layer=4, n_embd=128, n_head=4, n_positions=64, use_cache=False, **tokens))
+    return GPT2LMHeadModel(GPT2Config(n_layer=layers, n_embd=128, n_head=4, n_positions=64, use_cache=False, **tokens))
 
 
 def bert() -> nn.Module:
@@ -123,6 +124,13 @@ def vit() -> nn.Module:
     return ViTForImageClassification(config)
 
 
+def convnextv2() -> nn.Module:
+    from transformers import ConvNextV2Config, ConvNextV2ForImageClassification
+
+    config = ConvNextV2Config(depths=[3, 3, 9, 3], hidden_sizes=[8, 16, 32, 64], image_size=64, num_labels=3)
+    return ConvNextV2ForImageClassification(config)
+
+
 SAMPLE_CLASSES = {"transformer": "Transformer", "convnet": "ConvNet", "regions": "Marked"}
 
 
@@ -137,15 +145,16 @@ BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "bert": bert,
     "t5": t5,
     "vit": vit,
+    "convnextv2": convnextv2,
 }
 
 
 def build(name: str) -> nn.Module:
     """The model called ``name``, in training mode, with the same random weights each time."""
     torch.manual_seed(0)
-    layers = re.fullmatch(r"llama(\d+)", name)
+    layers = re.fullmatch(r"(llama|gpt2-)(\d+)", name)
     if layers:
-        return llama(int(layers[1])).train()
+        return (llama if layers[1] == "llama" else gpt2)(int(layers[2])).train()
     return (sample(name) if name in SAMPLE_CLASSES else BUILDERS[name]()).train()
 
 
@@ -153,14 +162,15 @@ def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
     """Example inputs for ``build(name)``: keyword arguments or a tuple; with labels where the model has a loss."""
     torch.manual_seed(1)
     tokens = torch.randint(0, VOCABULARY, (2, 16))
-    if name.startswith("llama") or name in ("t5", "gpt2"):
+    if name.startswith(("llama", "gpt2")) or name == "t5":
         return {"input_ids": tokens, "labels": tokens}
     if name == "transformer":
         return {"tokens": tokens, "labels": tokens}
     if name == "bert":
         return {"input_ids": tokens, "labels": torch.tensor([0, 2])}
-    if name == "vit":
-        return {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([0, 2])}
+    if name in ("vit", "convnextv2"):
+        size = 32 if name == "vit" else 64
+        return {"pixel_values": torch.randn(2, 3, size, size), "labels": torch.tensor([0, 2])}
     shape = {"mlp": (4, 32), "regions": (2, 8, 32)}.get(name, (2, 3, 16, 16))
     return (torch.randn(shape),)
 

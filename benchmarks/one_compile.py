@@ -1,24 +1,29 @@
 """One cold compile of one model's training step in this process, timed: bare, or while everything is recorded.
 
-    python -m benchmarks.one_compile MODEL bare|inspect|build [SESSION]
+    python -m benchmarks.one_compile MODEL bare|inspect|build [--session FILE] [--device cuda] [--profile]
 
-Prints one line of JSON. Everything is imported and the model is built before the clock starts, for all three alike.
+Prints one line of JSON. Everything is imported, the model is built and the device is in use before the clock starts, for all
+three alike.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import sys
 import time
 from contextlib import AbstractContextManager
 from os import times
+from typing import Any
 
 import torch
 import torch._dynamo
 import torch._inductor.compile_fx
+import torch.utils._pytree
 
 from benchmarks import models
+from benchmarks.sampling import sampled
 
 sys.setrecursionlimit(10_000)
 
@@ -35,17 +40,45 @@ def observer(how: str, session: str) -> AbstractContextManager[object]:
     return recording(SessionWriter(session), request, lambda notice: None)
 
 
-def main(name: str, how: str, session: str = "") -> None:
-    model, example = models.build(name), models.inputs(name)
-    observing = observer(how, session)
+def on_device(example: Any, device: str) -> Any:
+    """Move the tensors of the example inputs there."""
+    return torch.utils._pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), example)
+
+
+def settled(device: str) -> None:
+    """Wait until the device is through with what it was given. A first matrix product also loads its libraries."""
+    if device == "cuda":
+        torch.ones(8, 8, device=device, requires_grad=True).mm(torch.ones(8, 8, device=device)).sum().backward()
+        torch.cuda.synchronize()
+
+
+def torch_phases() -> dict[str, float]:
+    """Return the seconds of each phase as torch itself has timed it (``dynamo_timed``); phases contain one another."""
+    return {name: sum(times) for name, times in torch._dynamo.utils.compilation_time_metrics.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("model")
+    parser.add_argument("how", choices=("bare", "inspect", "build"))
+    parser.add_argument("--session", default="")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--profile", action="store_true", help="sample where the time goes (a few per cent of it)")
+    arguments = parser.parse_args()
+    model, example = models.build(arguments.model).to(arguments.device), models.inputs(arguments.model)
+    example = on_device(example, arguments.device)
+    observing = observer(arguments.how, arguments.session)
+    settled(arguments.device)
     started_s, before = time.perf_counter(), times()
-    with observing:
+    with sampled(arguments.profile) as profile, observing:
         models.train_step(torch.compile(model), example)
+        settled(arguments.device)
     wall_s, after = time.perf_counter() - started_s, times()
     own_s = after.user + after.system - before.user - before.system
     children_s = after.children_user + after.children_system - before.children_user - before.children_system
-    print(json.dumps({"wall_s": wall_s, "own_cpu_s": own_s, "cpu_s": own_s + children_s}))
+    cost = {"wall_s": wall_s, "own_cpu_s": own_s, "cpu_s": own_s + children_s}
+    print(json.dumps({"cost": cost, "profile": {**profile.as_json(), "torch": torch_phases()} if arguments.profile else {}}))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

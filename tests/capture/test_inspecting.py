@@ -1,15 +1,21 @@
 import gc
+import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 import torch
 import torch._inductor.config
 from torch import nn
+from torch._inductor import codecache, sizevars
+from torch._inductor.codegen import cpp
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from fx_explorer.capture.inspecting import NotBuilt, inspecting
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
@@ -221,3 +227,72 @@ def test_graphs_are_still_printed_for_the_user() -> None:
     module = torch.fx.symbolic_trace(torch.nn.ReLU())
     with shortcuts():
         assert "relu" in module.print_readable(print_output=False).lower()
+
+
+def test_a_trace_of_the_users_still_has_the_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", heard.append)
+    trace_log = torch._logging._internal.trace_log
+
+    def texts_of_joint_graphs() -> list[str]:
+        heard.clear()
+        with fresh_compiler(), shortcuts(), inspecting():
+            torch.compile(lambda x: x.sin().sum())(torch.ones(3, requires_grad=True))
+        return [record.payload for record in heard if "aot_joint_graph" in record.metadata]
+
+    assert not texts_of_joint_graphs()
+    monkeypatch.setattr(trace_log, "propagate", False)
+    trace_log.addHandler(handler)
+    try:
+        (joint,) = texts_of_joint_graphs()
+    finally:
+        trace_log.removeHandler(handler)
+    assert "torch.ops.aten.sin.default" in joint
+
+
+def test_strides_are_those_that_sympy_finds() -> None:
+    x, y, z = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "xyz")
+    sums = [
+        x,
+        64 * x + y,
+        y + 3,
+        768 * z - 3 * y + x + 5,
+        sympy.Integer(7),
+        x * y + z,
+        FloorDiv(x, 4),
+        ModularIndexing(y, 1, 8) + x,
+    ]
+    with shortcuts():
+        for index in sums:
+            for var in (x, y, z):
+                for vec_length in (None, 16):
+                    expected = sizevars.stride_at_vec_range(index, var, vec_length)
+                    assert cpp.stride_at_vec_range(index, var, vec_length) == expected
+
+
+def test_numbers_are_compared_as_sympy_compares_them() -> None:
+    sizes = sizevars.SizeVarAllocator()
+    numbers = [0, 1, 2, sympy.Integer(1), sympy.Integer(2), True, sympy.Symbol("s0", integer=True, positive=True)]
+    pairs = [(left, right) for left in numbers for right in numbers]
+    expected = [sizes.statically_known_equals(left, right) for left, right in pairs]
+    with shortcuts():
+        assert [sizes.statically_known_equals(left, right) for left, right in pairs] == expected
+
+
+def test_vector_operations_are_wrapped_once_and_by_torch_again_afterwards() -> None:
+    before = vars(cpp.CppVecOverrides)["__new__"]
+    with shortcuts():
+        first, second = cpp.CppVecOverrides(None), cpp.CppVecOverrides(None)
+        assert vars(first) == vars(second)
+        assert "add" in vars(second)
+    assert vars(cpp.CppVecOverrides)["__new__"] is before
+
+
+def test_no_thread_of_ours_is_left_when_a_compile_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_on: list[int] = []
+    monkeypatch.setattr(codecache, "triton_key", lambda: asked_on.append(threading.get_ident()))
+    with fresh_compiler(), shortcuts():
+        torch.compile(torch.sin, backend="eager")(torch.ones(3))
+        assert len(asked_on) == 1, "the hash is there when the compile ends"
+    assert asked_on[0] != threading.get_ident()

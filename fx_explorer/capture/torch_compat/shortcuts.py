@@ -11,8 +11,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import sys
+from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
+
+import sympy
 
 from fx_explorer.capture.torch_compat.patching import patched
 
@@ -31,6 +36,11 @@ def shortcuts() -> Iterator[None]:
         _collect_garbage_rarely(stack)
         _build_tables_once(stack)
         _name_no_functions(stack)
+        _print_no_graphs(stack)
+        _read_strides_off(stack)
+        _wrap_operations_once(stack)
+        _compare_numbers_as_such(stack)
+        _hash_triton_meanwhile(stack)
         yield
 
 
@@ -107,3 +117,167 @@ def _name_no_functions(stack: contextlib.ExitStack) -> None:
         return get_funcname
 
     stack.enter_context(patched(symbolic_convert, "get_funcname", make))
+
+
+def _print_no_graphs(stack: contextlib.ExitStack) -> None:
+    """Spare AOTAutograd and Inductor printing each graph for the entry of a cache, which is off, and
+    for a trace that nobody reads (``_log_joint_graph``, ``_log_fw_bw_graphs``,
+    ``codegen_and_compile``; read in torch 2.13).
+    """
+    from torch._functorch._aot_autograd import graph_compile
+    from torch._inductor import compile_fx
+    from torch._logging._internal import trace_log
+    from torch.fx import graph_module
+
+    printing = (
+        getattr(graph_compile, "_log_joint_graph", None),
+        getattr(graph_compile, "_log_fw_bw_graphs", None),
+        getattr(getattr(compile_fx, "_InProcessFxCompile", None), "codegen_and_compile", None),
+    )
+    codes = {code for function in printing if isinstance(code := _code_of(function), CodeType)}
+    if not hasattr(graph_module, "_print_readable"):
+        return
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _print_readable(*args: Any, **kwargs: Any) -> Any:
+            asked_by = sys._getframe(2).f_code  # above GraphModule.print_readable
+            if asked_by in codes and not vars(trace_log)["handlers"]:
+                return ""
+            return original(*args, **kwargs)
+
+        return _print_readable
+
+    stack.enter_context(patched(graph_module, "_print_readable", make))
+
+
+def _code_of(function: Any) -> Any:
+    """Return the code of a function below its decorators."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return getattr(function, "__code__", None)
+
+
+def _read_strides_off(stack: contextlib.ExitStack) -> None:
+    """Read the stride of an index off it where it is a sum of multiples of symbols, as nearly all
+    are. torch asks sympy to simplify the difference of two such sums, which gives the same number.
+    """
+    from torch._inductor import sizevars
+    from torch._inductor.codegen import cpp
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def stride_at_vec_range(index: Any, var: Any, vec_length: int | None = None) -> Any:
+            stride = _linear_stride(index, var)
+            return original(index, var, vec_length) if stride is None else stride
+
+        return stride_at_vec_range
+
+    if hasattr(sizevars, "stride_at_vec_range") and hasattr(cpp, "stride_at_vec_range"):
+        stack.enter_context(patched(cpp, "stride_at_vec_range", make))
+
+
+def _linear_stride(index: Any, var: Any) -> Any:
+    """Return by how much ``index`` grows when ``var`` grows by one, as a sympy Integer; None where
+    the index is no sum of whole multiples of symbols.
+    """
+    stride = 0
+    for term in sympy.Add.make_args(index):
+        if term.is_Mul and len(term.args) == 2:
+            factor, symbol = term.args
+        else:
+            factor, symbol = sympy.S.One, term
+        if symbol.is_Integer and factor.is_Integer:
+            continue
+        if not (symbol.is_Symbol and factor.is_Integer):
+            return None
+        if symbol == var:
+            stride += int(factor)
+    return sympy.Integer(stride)
+
+
+def _wrap_operations_once(stack: contextlib.ExitStack) -> None:
+    """Wrap the operations of ``CppVecOverrides`` once for each class of it. torch wraps all hundred
+    of them anew for each object, and there are several objects for each kernel.
+    """
+    from torch._inductor.codegen import cpp
+
+    handler_class = getattr(cpp, "CppVecOverrides", None)
+    original = vars(handler_class).get("__new__") if handler_class is not None else None
+    if handler_class is None or original is None:
+        return
+    made: dict[tuple[type, int], dict[str, Any]] = {}
+
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        key = cls, len(vars(handler_class))  # some operations are added when their backend is first used
+        if key not in made:
+            handler = original.__func__(cls, *args, **kwargs)
+            made[key] = dict(vars(handler))
+            return handler
+        handler = super(handler_class, cls).__new__(cls)
+        vars(handler).update(made[key])
+        return handler
+
+    stack.callback(setattr, handler_class, "__new__", original)
+    setattr(handler_class, "__new__", staticmethod(__new__))  # noqa: B010 - mypy knows no assignment to it
+
+
+def _compare_numbers_as_such(stack: contextlib.ExitStack) -> None:
+    """Compare two plain numbers without making an equation of sympy's of them, where Inductor asks
+    whether sizes are equal.
+    """
+    from torch._inductor.sizevars import SizeVarAllocator
+
+    def equals(original: Callable[..., Any]) -> Callable[..., Any]:
+        def statically_known_equals(sizes: Any, left: Any, right: Any) -> Any:
+            if _is_number(left) and _is_number(right):
+                return bool(left == right)
+            return original(sizes, left, right)
+
+        return statically_known_equals
+
+    def is_one(original: Callable[..., Any]) -> Callable[..., Any]:
+        def is_size_one_or_false(sizes: Any, size: Any) -> Any:
+            return bool(size == 1) if _is_number(size) else original(sizes, size)
+
+        return is_size_one_or_false
+
+    for name, make in (("statically_known_equals", equals), ("is_size_one_or_false", is_one)):
+        if hasattr(SizeVarAllocator, name):
+            stack.enter_context(patched(SizeVarAllocator, name, make))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int or isinstance(value, sympy.Integer)
+
+
+def _hash_triton_meanwhile(stack: contextlib.ExitStack) -> None:
+    """Let Triton hash itself (0.3 s, most of it without Python's lock) while Dynamo traces the first
+    frame, instead of when Inductor asks for the hash. The compile ends no sooner than the hash is
+    there: no thread of ours is left when the program goes on.
+    """
+    try:
+        from torch._dynamo.callback import callback_handler
+        from torch._inductor.codecache import triton_key
+    except ImportError:
+        return
+    is_hashing = allocate_lock()
+    begun: list[bool] = []
+
+    def hash_it() -> None:
+        with contextlib.suppress(Exception):  # whoever asks for the hash gets the error
+            triton_key()
+        is_hashing.release()
+
+    def start(_: object) -> None:
+        if not begun:
+            begun.append(True)
+            is_hashing.acquire()
+            start_new_thread(hash_it, ())
+
+    def end(_: object) -> None:
+        with is_hashing:
+            pass
+
+    callback_handler.register_start_callback(start)
+    stack.callback(_discard, callback_handler.start_callbacks, start)
+    callback_handler.register_end_callback(end)
+    stack.callback(_discard, callback_handler.end_callbacks, end)

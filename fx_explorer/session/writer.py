@@ -39,8 +39,33 @@ _OF_AN_ATTEMPT = (
 """What belongs to one attempt at a compilation."""
 
 
+MOST_NUMBERS = 4_096
+"""Texts that many rows have, names of modules for example, whose numbers are kept at hand."""
+
 _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 """The writers that a forked child inherits."""
+
+
+class _Explained:
+    """Turns what SQLite raises in a block into a SessionWriteError that says what can be done."""
+
+    __slots__ = ("_path", "_verb")
+
+    def __init__(self, path: Path, verb: str) -> None:
+        self._path = path
+        self._verb = verb
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # One row that cannot be stored is a fault of ours, and the next one can.
+        is_of_one_row = isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError))
+        if isinstance(error, sqlite3.Error) and not is_of_one_row:
+            raise SessionWriteError(
+                f"cannot {self._verb} the session file {self._path}: {error}. Is there room, and may it be written to? While a "
+                "capture runs, its session is in a temporary directory, which TMPDIR chooses. What was captured before is kept."
+            ) from error
 
 
 class SessionWriter:
@@ -60,6 +85,8 @@ class SessionWriter:
         self._lock = threading.RLock()
         self._depth = 0
         self._alike = AlikeTexts()
+        self._numbers: dict[str, int] = {}
+        """Text that many rows have → its number, for those that were met lately."""
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
         """Beside the program, the descriptors that SQLite opened: the file, its write-ahead log, and
@@ -115,7 +142,7 @@ class SessionWriter:
             except BaseException:
                 self._depth -= 1
                 if self._depth == 0:
-                    self._alike.forget()  # the texts of this transaction are not in the file
+                    self._forget_texts()
                 if self._depth == 0 and self._is_intact() and self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
@@ -123,6 +150,19 @@ class SessionWriter:
             if self._depth == 0:
                 self._check_descriptors()  # the block may have run the program's own code
                 self._db.execute("COMMIT")
+
+    def _within_transaction(self) -> contextlib.AbstractContextManager[None]:
+        """Return the transaction that this thread is in, or else a new one: to enter it once more
+        takes as long as to add a row.
+        """
+        is_within = self._depth > 0 and getpid() == self._owner
+        # RLock._is_owned is what threading.Condition asks.
+        return self._explained("write") if is_within and self._lock._is_owned() else self.transaction()  # type: ignore[attr-defined]
+
+    def _forget_texts(self) -> None:
+        """Forget which texts are in the file: those of a transaction that failed are not."""
+        self._alike.forget()
+        self._numbers.clear()
 
     def _check_process(self) -> None:
         if getpid() != self._owner:
@@ -151,17 +191,8 @@ class SessionWriter:
             self._is_abandoned = True
             never_freed(self._db)
 
-    @contextlib.contextmanager
-    def _explained(self, verb: str) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError):
-            raise  # one row that cannot be stored: a fault of ours, and the next one can
-        except sqlite3.Error as error:
-            raise SessionWriteError(
-                f"cannot {verb} the session file {self.path}: {error}. Is there room, and may it be written to? While a "
-                "capture runs, its session is in a temporary directory, which TMPDIR chooses. What was captured before is kept."
-            ) from error
+    def _explained(self, verb: str) -> _Explained:
+        return _Explained(self.path, verb)
 
     def set_meta(self, key: str, value: object) -> None:
         with self.transaction():
@@ -173,7 +204,7 @@ class SessionWriter:
     def add(self, row: schema.SessionRow) -> int:
         """Append ``row`` and return its id (0 for rows without one)."""
         row_type = type(row)
-        with self.transaction():
+        with self._within_transaction():
             cursor = self._db.execute(schema.insert_sql(row_type), self._encoder(row_type)(row))
             return int(cursor.lastrowid or 0) if schema.has_id(row_type) else 0
 
@@ -182,7 +213,7 @@ class SessionWriter:
         batch = list(rows)
         if not batch:
             return
-        with self.transaction():
+        with self._within_transaction():
             self._db.executemany(schema.insert_sql(type(batch[0])), map(self._encoder(type(batch[0])), batch))
 
     def update(self, row: schema.SessionRow) -> None:
@@ -206,10 +237,19 @@ class SessionWriter:
             for i, in_row in repeated.items():
                 value = values[i]
                 if isinstance(value, str) and len(value) > in_row:
-                    values[i] = self.text(value, like=f"{row_type.__name__} {i}")
+                    values[i] = self._number(value, like=f"{row_type.__name__} {i}")
             return tuple(values)
 
         return with_numbers
+
+    def _number(self, text: str, like: str) -> int:
+        """Return the number of a text that many rows have."""
+        number = self._numbers.get(text)
+        if number is None:
+            if len(self._numbers) >= MOST_NUMBERS:
+                self._numbers.clear()
+            number = self._numbers[text] = self.text(text, like=like)
+        return number
 
     def move_compilation(self, old: int, new: int) -> None:
         """Give everything that was captured for compilation ``old`` so far to ``new``."""
@@ -236,9 +276,19 @@ class SessionWriter:
             first = int(self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM node").fetchone()[0])
             placed = replace(graph, first_node=first, node_count=len(nodes))
             placed = replace(placed, id=self.add(placed))
-            self.add_all(replace(n, id=first + i, graph=placed.id, position=i) for i, n in enumerate(nodes))
+            self._db.executemany(schema.insert_sql(model.Node), self._placed_nodes(nodes, first, placed.id))
             self.add_all(model.Edge(first + producer, first + consumer) for producer, consumer in edges)
         return placed
+
+    def _placed_nodes(self, nodes: Sequence[model.Node], first: int, graph: int) -> Iterator[list[object]]:
+        """Yield the nodes as they are in the file, with their ids and positions."""
+        encode = self._encoder(model.Node)
+        names = [column.name for column in schema.columns(model.Node)]
+        id_at, graph_at, position_at = names.index("id"), names.index("graph"), names.index("position")
+        for position, node in enumerate(nodes):
+            values = list(encode(node))
+            values[id_at], values[graph_at], values[position_at] = first + position, graph, position
+            yield values
 
     def add_stack(self, stack: model.Stack, files: dict[str, int]) -> int:
         """Append a stack and make it findable by line; ``files`` maps a frame's path to its
@@ -257,7 +307,7 @@ class SessionWriter:
         """
         raw = shortened(body, MAX_TEXT).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
-        with self.transaction():
+        with self._within_transaction():
             found = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,)).fetchone()
             if found:
                 return int(found[0])

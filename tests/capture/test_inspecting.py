@@ -271,15 +271,6 @@ def test_strides_are_those_that_sympy_finds() -> None:
                     assert cpp.stride_at_vec_range(index, var, vec_length) == expected
 
 
-def test_numbers_are_compared_as_sympy_compares_them() -> None:
-    sizes = sizevars.SizeVarAllocator()
-    numbers = [0, 1, 2, sympy.Integer(1), sympy.Integer(2), True, sympy.Symbol("s0", integer=True, positive=True)]
-    pairs = [(left, right) for left in numbers for right in numbers]
-    expected = [sizes.statically_known_equals(left, right) for left, right in pairs]
-    with shortcuts():
-        assert [sizes.statically_known_equals(left, right) for left, right in pairs] == expected
-
-
 def test_vector_operations_are_wrapped_once_and_by_torch_again_afterwards() -> None:
     before = vars(cpp.CppVecOverrides)["__new__"]
     with shortcuts():

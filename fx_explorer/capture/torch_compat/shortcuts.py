@@ -3,7 +3,8 @@ costs less than it adds.
 
 None of it has any effect on what is generated. Shares of a 12-layer Llama training step, torch
 2.13, main process, CPU time: garbage collection 11 %, tables built again per operation 2 %, names
-of functions for a log 2 %.
+of functions for a log 2 %. Of six layers while inspecting, against the same without one of them, both
+at the same time: strides 7 %, texts of graphs 3 %, wrapped operations 1 % (0.98 and 1.03).
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ def shortcuts() -> Iterator[None]:
         _print_no_graphs(stack)
         _read_strides_off(stack)
         _wrap_operations_once(stack)
-        _compare_numbers_as_such(stack)
         _hash_triton_meanwhile(stack)
         yield
 
@@ -218,35 +218,6 @@ def _wrap_operations_once(stack: contextlib.ExitStack) -> None:
 
     stack.callback(setattr, handler_class, "__new__", original)
     setattr(handler_class, "__new__", staticmethod(__new__))  # noqa: B010 - mypy knows no assignment to it
-
-
-def _compare_numbers_as_such(stack: contextlib.ExitStack) -> None:
-    """Compare two plain numbers without making an equation of sympy's of them, where Inductor asks
-    whether sizes are equal.
-    """
-    from torch._inductor.sizevars import SizeVarAllocator
-
-    def equals(original: Callable[..., Any]) -> Callable[..., Any]:
-        def statically_known_equals(sizes: Any, left: Any, right: Any) -> Any:
-            if _is_number(left) and _is_number(right):
-                return bool(left == right)
-            return original(sizes, left, right)
-
-        return statically_known_equals
-
-    def is_one(original: Callable[..., Any]) -> Callable[..., Any]:
-        def is_size_one_or_false(sizes: Any, size: Any) -> Any:
-            return bool(size == 1) if _is_number(size) else original(sizes, size)
-
-        return is_size_one_or_false
-
-    for name, make in (("statically_known_equals", equals), ("is_size_one_or_false", is_one)):
-        if hasattr(SizeVarAllocator, name):
-            stack.enter_context(patched(SizeVarAllocator, name, make))
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) is int or isinstance(value, sympy.Integer)
 
 
 def _hash_triton_meanwhile(stack: contextlib.ExitStack) -> None:

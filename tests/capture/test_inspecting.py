@@ -3,7 +3,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import sympy
 import torch
 import torch._inductor.config
 from torch import nn
-from torch._inductor import codecache, sizevars
+from torch._inductor import sizevars
 from torch._inductor.codegen import cpp
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
@@ -278,12 +277,3 @@ def test_vector_operations_are_wrapped_once_and_by_torch_again_afterwards() -> N
         assert vars(first) == vars(second)
         assert "add" in vars(second)
     assert vars(cpp.CppVecOverrides)["__new__"] is before
-
-
-def test_no_thread_of_ours_is_left_when_a_compile_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked_on: list[int] = []
-    monkeypatch.setattr(codecache, "triton_key", lambda: asked_on.append(threading.get_ident()))
-    with fresh_compiler(), shortcuts():
-        torch.compile(torch.sin, backend="eager")(torch.ones(3))
-        assert len(asked_on) == 1, "the hash is there when the compile ends"
-    assert asked_on[0] != threading.get_ident()

@@ -13,7 +13,6 @@ import contextlib
 import gc
 import logging
 import sys
-from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -40,7 +39,6 @@ def shortcuts() -> Iterator[None]:
         _print_no_graphs(stack)
         _read_strides_off(stack)
         _wrap_operations_once(stack)
-        _hash_triton_meanwhile(stack)
         yield
 
 
@@ -218,37 +216,3 @@ def _wrap_operations_once(stack: contextlib.ExitStack) -> None:
 
     stack.callback(setattr, handler_class, "__new__", original)
     setattr(handler_class, "__new__", staticmethod(__new__))  # noqa: B010 - mypy knows no assignment to it
-
-
-def _hash_triton_meanwhile(stack: contextlib.ExitStack) -> None:
-    """Let Triton hash itself (0.3 s, most of it without Python's lock) while Dynamo traces the first
-    frame, instead of when Inductor asks for the hash. The compile ends no sooner than the hash is
-    there: no thread of ours is left when the program goes on.
-    """
-    try:
-        from torch._dynamo.callback import callback_handler
-        from torch._inductor.codecache import triton_key
-    except ImportError:
-        return
-    is_hashing = allocate_lock()
-    begun: list[bool] = []
-
-    def hash_it() -> None:
-        with contextlib.suppress(Exception):  # whoever asks for the hash gets the error
-            triton_key()
-        is_hashing.release()
-
-    def start(_: object) -> None:
-        if not begun:
-            begun.append(True)
-            is_hashing.acquire()
-            start_new_thread(hash_it, ())
-
-    def end(_: object) -> None:
-        with is_hashing:
-            pass
-
-    callback_handler.register_start_callback(start)
-    stack.callback(_discard, callback_handler.start_callbacks, start)
-    callback_handler.register_end_callback(end)
-    stack.callback(_discard, callback_handler.end_callbacks, end)

@@ -3,6 +3,7 @@ import logging
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,46 @@ def test_garbage_is_collected_as_before_while_the_program_runs() -> None:
         assert gc.get_threshold() == usual
     assert thresholds
     assert thresholds[0] != usual
+
+
+def test_garbage_of_the_program_is_collected_when_it_asks_after_a_compile() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.own = self
+
+    gc.unfreeze()  # what the tests have frozen
+    with fresh_compiler(), shortcuts():
+        garbage = weakref.ref(Cycle())
+        torch.compile(torch.sin, backend="eager")(torch.ones(3))
+        assert gc.get_freeze_count() == 0
+        gc.collect()
+        assert garbage() is None
+
+
+def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.own = self
+
+    gc.unfreeze()  # what the tests have frozen
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    for free, is_there in ((90, True), (10, False)):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda free=free: (free, 100))
+        with fresh_compiler(), shortcuts():
+            garbage = weakref.ref(Cycle())
+            torch.compile(torch.cos, backend="eager")(torch.ones(3))
+            assert (garbage() is not None) == is_there
+
+
+def test_what_the_program_has_frozen_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with fresh_compiler(), shortcuts():
+            torch.compile(torch.sin, backend="eager")(torch.ones(3))
+            assert gc.get_freeze_count() >= 0.9 * frozen > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_graphs_are_still_printed_for_the_user() -> None:

@@ -7,17 +7,16 @@ state stays changed, because this process ends afterwards.
 
 from __future__ import annotations
 
-import contextlib
 import timeit
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import TypeVar
 
 import torch
 
 from fx_explorer.capture.dynamo.breaks.frame_clock import ClockCosts, FrameClock
+from fx_explorer.capture.inductor.cuda_graph_skips import hearing_skips
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
@@ -32,7 +31,8 @@ from fx_explorer.worker.ledger.ceilings import CPU, machine_ceilings
 from fx_explorer.worker.ledger.eager_operators import EagerOperator, eager_operators
 from fx_explorer.worker.ledger.guard_times import guard_times
 from fx_explorer.worker.ledger.launch_cost import LaunchCost, launch_cost
-from fx_explorer.worker.ledger.one_call import marked_call, times_of, waited_for, without_collections
+from fx_explorer.worker.ledger.one_call import waited_for
+from fx_explorer.worker.ledger.rounds import Clocks, Rounds, TurnTaker, call_once, calls_of, medians
 from fx_explorer.worker.ledger.rows import Measured, operator_rows, step_rows, without_guards
 from fx_explorer.worker.ledger.timeline import MARKS, RawTick, steps
 from fx_explorer.worker.ledger.work import DeviceTimes, device_times, work_of_parts
@@ -42,26 +42,10 @@ from fx_explorer.worker.target.timing import spread
 
 FoundT = TypeVar("FoundT")
 
-ROUNDS, ROUND_S = 30, 0.04
-TOLD = 10
-
-MIN_CALLS, MAX_CALLS = 3, 2000
-"""Calls with clocks in a round."""
-
 UNSTABLE = (
     "It is compiled anew at every call, or was until torch gave it up, so there is no call to account for. "
-    "Called twice, the program shows what changes: fx-explorer TARGET, view of recompiles."
+    "Called twice, the program shows what changes: fx-explorer TARGET, view 4."
 )
-
-
-@dataclass
-class _Rounds:
-    """Seconds of each call, and the ticks of the calls with clocks."""
-
-    plain_s: list[float] = field(default_factory=list)
-    uncompiled_s: list[float] = field(default_factory=list)
-    unguarded_s: list[float] = field(default_factory=list)
-    clocked: list[list[RawTick]] = field(default_factory=list)
 
 
 def call_and_account(target: Target, job: calling.CallingJob, recording: Recording, stop_recording: Callable[[], None]) -> None:
@@ -70,12 +54,11 @@ def call_and_account(target: Target, job: calling.CallingJob, recording: Recordi
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
-    has_grad = job.request.train is not False
-    clock = FrameClock(recording)
-    caller = Caller(target, calling.compile_target(target, job), train, has_grad)
+    clock, skips = FrameClock(recording), list[str]()
+    caller = Caller(target, calling.compile_target(target, job), train, has_grad=job.request.train is not False)
     is_gpu = is_on_gpu(caller)
     clock.is_running = False
-    with clock.installed():
+    with clock.installed(), hearing_skips(skips.append):
         job.say(f"building {target.name}, and calling it until its times are stable")
         _, first_s = timed(caller.call, is_gpu)
         if warmed_up(first_s, caller.call, is_gpu).is_unstable:
@@ -83,8 +66,8 @@ def call_and_account(target: Target, job: calling.CallingJob, recording: Recordi
     # What is measured must not hold the time that recording takes.
     stop_recording()
     plain = replace(caller, function=uncompiled_function(target))
-    ledger = _Ledger(caller, plain, clock, is_gpu, job)
-    ledger.write(recording, Path(job.request.session))
+    ledger = _Ledger(caller, plain, Clocks(clock, WrapperClock(clock.add)), is_gpu, job)
+    ledger.write(recording, Path(job.request.session), skips)
 
 
 def uncompiled_function(target: Target) -> Callable[..., object]:
@@ -98,26 +81,25 @@ def uncompiled_function(target: Target) -> Callable[..., object]:
 class _Ledger:
     """Measures one program that is compiled and warm."""
 
-    def __init__(self, caller: Caller, plain: Caller, clock: FrameClock, is_gpu: bool, job: calling.CallingJob) -> None:
+    def __init__(self, caller: Caller, plain: Caller, clocks: Clocks, is_gpu: bool, job: calling.CallingJob) -> None:
         self._caller = caller
         self._plain = plain
-        self._clock = clock
-        self._wrappers = WrapperClock(clock.add)
+        self._clocks = clocks
         self._is_gpu = is_gpu
         self._job = job
+        self._call = waited_for(caller, is_gpu)
         self._notes: list[str] = []
 
-    def write(self, recording: Recording, session: Path) -> None:
+    def write(self, recording: Recording, session: Path, skips: list[str]) -> None:
         """Measure everything, and add the rows to the session."""
-        costs = self._clock.costs()
+        costs = self._clocks.frames.costs()
         rounds = self._rounds()
         self._job.say("measuring guards, launches, and what each kernel has to do")
         measured = self._measured(rounds, costs)
-        operators = self._operators(middle_mean(rounds.uncompiled_s)) if rounds.uncompiled_s else []
-        ceilings: tuple[CardCeiling, ...] = ()
-        ceilings = self._or_note(
-            lambda: machine_ceilings(self._is_gpu, self._job.say), ceilings, "this machine was not measured"
-        )
+        operators = self._operators(middle_mean(calls_of(rounds.uncompiled_s))) if rounds.uncompiled_s else []
+        nothing: tuple[CardCeiling, ...] = ()
+        ceilings = self._or_note(lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, "ceilings are not known")
+        self._notes += [f"CUDA graphs are skipped: {' '.join(one.split())}".rstrip(".") for one in dict.fromkeys(skips)]
         row = self._row(rounds, measured, costs)
         with recording.writer.transaction():
             number = recording.writer.add(row)
@@ -125,22 +107,30 @@ class _Ledger:
             recording.writer.add_all(operator_rows(operators, number))
             recording.writer.add_all(ceilings)
 
-    def _measured(self, rounds: _Rounds, costs: ClockCosts) -> Measured:
-        call = waited_for(self._caller, self._is_gpu)
-        whole = account(rounds.clocked, self._costs_of_ticks(costs), middle_mean(rounds.plain_s))
+    def _rounds(self) -> Rounds:
+        turns = TurnTaker(self._caller, self._plain, self._clocks, self._is_gpu, self._job.say)
+        return turns.rounds(
+            uncompiled=self._or_note(turns.try_uncompiled, False, "it cannot be run uncompiled"),
+            unguarded=self._or_note(turns.try_unguarded, False, "it cannot be run without guards"),
+        )
+
+    def _measured(self, rounds: Rounds, costs: ClockCosts) -> Measured:
+        frames, wrappers = self._clocks.frames, self._clocks.wrappers
+        whole = account(rounds.clocked, self._costs_of_ticks(costs), middle_mean(calls_of(rounds.plain_s)))
         return Measured(
             whole,
-            steps(whole.ticks, self._clock.frames, self._wrappers.parts),
-            self._clock,
-            self._wrappers,
-            guards=self._or_note(lambda: self._guards(call), {}, "guards cannot be told from entering compiled code"),
+            steps(whole.ticks, frames.frames, wrappers.parts),
+            frames,
+            wrappers,
+            guards=self._or_note(self._guards, {}, "guards cannot be told from entering compiled code"),
             launches=self._launches(),
-            work=self._or_note(lambda: work_of_parts(self._wrappers, self._caller.call), {}, "bytes are not known"),
+            work=self._or_note(lambda: work_of_parts(wrappers, self._caller.call), {}, "bytes are not known"),
             device=self._device(),
         )
 
-    def _row(self, rounds: _Rounds, measured: Measured, costs: ClockCosts) -> LedgerCall:
+    def _row(self, rounds: Rounds, measured: Measured, costs: ClockCosts) -> LedgerCall:
         target, whole = self._caller.target, measured.whole
+        plain_s, uncompiled_s, unguarded_s = map(calls_of, (rounds.plain_s, rounds.uncompiled_s, rounds.unguarded_s))
         standing_s = _standing_s(whole.ticks, costs)
         return LedgerCall(
             id=0,
@@ -150,94 +140,40 @@ class _Ledger:
             device=torch.cuda.get_device_name() if self._is_gpu else CPU,
             torch=torch.__version__,
             threads=torch.get_num_threads(),
-            call_s=middle_mean(rounds.plain_s) - standing_s,
-            iqr_s=spread(rounds.plain_s),
-            rounds_s=_medians(rounds.plain_s),
+            call_s=middle_mean(plain_s) - standing_s,
+            iqr_s=spread(plain_s),
+            rounds_s=medians(rounds.plain_s),
             calls=whole.calls,
             other_calls=whole.other_calls,
             clock_s=whole.clock_s,
-            uncompiled_s=middle_mean(rounds.uncompiled_s) if rounds.uncompiled_s else NOT_KNOWN,
-            uncompiled_rounds_s=_medians(rounds.uncompiled_s),
-            unguarded_rounds_s=_medians(rounds.unguarded_s),
-            unguarded_s=middle_mean(rounds.unguarded_s) - standing_s if rounds.unguarded_s else NOT_KNOWN,
+            uncompiled_s=middle_mean(uncompiled_s) if uncompiled_s else NOT_KNOWN,
+            uncompiled_rounds_s=medians(rounds.uncompiled_s),
+            unguarded_s=middle_mean(unguarded_s) - standing_s if unguarded_s else NOT_KNOWN,
+            unguarded_rounds_s=medians(rounds.unguarded_s),
             busy_s=measured.device.busy_s if measured.device else NOT_KNOWN,
             notes=tuple(filter(None, [*self._notes, without_guards(measured)])),
         )
 
-    def _rounds(self) -> _Rounds:
-        rounds = _Rounds()
-        call, plain = waited_for(self._caller, self._is_gpu), waited_for(self._plain, self._is_gpu)
-        can_run_uncompiled = self._or_note(lambda: self._uncompiled_once(plain), False, "it cannot be run uncompiled")
-        can_skip = self._or_note(lambda: self._unguarded_once(call), False, "it cannot be run without guards")
-        calls = self._calls_of_a_round(call)
-        for number in range(ROUNDS):
-            if number % TOLD == 0:
-                self._job.say(f"measuring round {number + 1} of {ROUNDS}")
-            rounds.plain_s += times_of(call, calls)
-            rounds.clocked += self._clocked(calls)
-            if can_run_uncompiled:
-                with torch.compiler.set_stance("force_eager"):
-                    rounds.uncompiled_s += times_of(plain, calls)
-            if can_skip:
-                with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
-                    rounds.unguarded_s += times_of(call, calls)
-        return rounds
-
-    def _calls_of_a_round(self, call: Callable[[], object]) -> int:
-        last_s = min(times_of(call, MIN_CALLS))
-        return max(MIN_CALLS, min(MAX_CALLS, int(ROUND_S / max(last_s, 1e-7))))
-
-    def _uncompiled_once(self, plain: Callable[[], object]) -> bool:
-        with torch.compiler.set_stance("force_eager"):
-            for _ in range(MIN_CALLS):
-                plain()
-        return True
-
-    def _unguarded_once(self, call: Callable[[], object]) -> bool:
-        with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
-            call()
-        return True
-
-    def _clocked(self, calls: int) -> list[list[RawTick]]:
-        found = []
-        with self._ticking(), without_collections():
-            for _ in range(calls):
-                marked_call(self._caller, self._clock.add, self._is_gpu)
-                found.append(self._clock.take_raw())
-        return found
-
-    @contextlib.contextmanager
-    def _ticking(self) -> Iterator[None]:
-        self._clock.is_running = True
-        try:
-            with self._wrappers.on():
-                yield
-        finally:
-            self._clock.is_running = False
-            self._clock.take_raw()
-
     def _costs_of_ticks(self, costs: ClockCosts) -> dict[str, float]:
         """Return kind of tick → seconds of one."""
-        add, runs = self._clock.add, 2000
+        add, runs = self._clocks.frames.add, 2000
         names = {"add": add, "now": timeit.default_timer}
         inline_s = min(timeit.repeat("add((now(), 'part', 1))", globals=names, number=runs, repeat=7)) / runs
-        self._clock.take_raw()
+        self._clocks.frames.take_raw()
         kinds = dict.fromkeys((*MARKS, "part", "wrapper", "wrapper_end"), inline_s)
         kinds |= dict.fromkeys(("enter", "leave", "resume"), costs.in_bytecode_s)
         return kinds | dict.fromkeys(("begin", "end"), costs.around_graph_s)
 
-    def _guards(self, call: Callable[[], object]) -> dict[int, float]:
-        self._clock.is_looking = True
-        with self._ticking():
-            call()
-        self._clock.is_looking = False
+    def _guards(self) -> dict[int, float]:
+        entered = self._clocks.frames.entered
+        call_once(self._call, self._clocks)
         try:
-            return guard_times(self._clock.entered, call, self._caller.has_grad)
+            return guard_times(entered, self._call, self._caller.has_grad)
         finally:
-            self._clock.entered.clear()
+            entered.clear()
 
     def _launches(self) -> LaunchCost | None:
-        has_kernels = any(part.name.startswith("cpp_") for part in self._wrappers.parts)
+        has_kernels = any(part.name.startswith("cpp_") for part in self._clocks.wrappers.parts)
         if self._is_gpu or not has_kernels:
             return None
         return self._or_note(launch_cost, None, "launches cannot be told from kernels")
@@ -245,8 +181,8 @@ class _Ledger:
     def _device(self) -> DeviceTimes | None:
         if not self._is_gpu:
             return None
-        call = waited_for(self._caller, is_gpu=True)
-        return self._or_note(lambda: device_times(self._wrappers, call), None, "the GPU's times are not known")
+        wrappers = self._clocks.wrappers
+        return self._or_note(lambda: device_times(wrappers, self._call), None, "the GPU's times are not known")
 
     def _operators(self, uncompiled_s: float) -> list[EagerOperator]:
         call = waited_for(self._plain, self._is_gpu)
@@ -265,12 +201,6 @@ class _Ledger:
         except Exception as error:  # noqa: BLE001 - it runs the program, which may raise anything
             self._notes.append(f"{what}: {one_line(error)}".rstrip("."))
             return otherwise
-
-
-def _medians(times_s: list[float]) -> tuple[float, ...]:
-    """Return the median of each round; all have equally many calls."""
-    each = len(times_s) // ROUNDS
-    return tuple(median(times_s[i * each : (i + 1) * each]) for i in range(ROUNDS)) if each else ()
 
 
 def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:

@@ -13,6 +13,7 @@ from fx_explorer.worker.bench.calls import Caller
 from fx_explorer.worker.ledger.timeline import BACKWARD, CLEAR, FORWARD, LOSS, OVER, RELEASE, WAIT, RawTick
 
 Add = Callable[[RawTick], object]
+Call = Callable[[], object]
 
 
 def marked_call(caller: Caller, add: Add, is_gpu: bool) -> None:
@@ -37,7 +38,7 @@ def marked_call(caller: Caller, add: Add, is_gpu: bool) -> None:
     add((now(), OVER, 0))
 
 
-def waited_for(caller: Caller, is_gpu: bool) -> Callable[[], object]:
+def waited_for(caller: Caller, is_gpu: bool) -> Call:
     """Return a call without marks; on a GPU it is over when the GPU has finished."""
 
     def call() -> None:
@@ -47,7 +48,7 @@ def waited_for(caller: Caller, is_gpu: bool) -> Callable[[], object]:
     return call if is_gpu else caller.call
 
 
-def times_of(call: Callable[[], object], calls: int) -> list[float]:
+def times_of(call: Call, calls: int) -> list[float]:
     """Return the seconds of each of some calls. Reading the clock takes a part of them that is about
     0.05 µs.
     """

@@ -205,6 +205,7 @@ class _SizeOfBench:
                         return
             await self._take_turns(running)
             await self._ask_each(running, "peak", self._peak)
+            await self._ask_each([one for one in running if one.cell.is_compiled], "work", self._work)
 
     async def _ready(self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack) -> _StartedCell:
         """Start a cell and wait until it is stable."""
@@ -242,6 +243,10 @@ class _SizeOfBench:
     def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
         one.calls_s.append(news.call_s)
         self._writer.add(BenchRound(0, one.cell.id, number, news.call_s, news.calls))
+
+    def _work(self, one: _StartedCell, news: BenchNews) -> None:
+        one.cell = replace(one.cell, work_s=news.work_s)
+        self._writer.update(one.cell)
 
     def _peak(self, one: _StartedCell, news: BenchNews) -> None:
         one.cell = replace(one.cell, peak_bytes=news.peak_bytes)

@@ -66,13 +66,13 @@ class BenchTask:
         return checked(cls(**{**fields, "request": request, "sizes": sizes}))
 
 
-NewsKind = Literal["doing", "ready", "round", "peak", "failed"]
+NewsKind = Literal["doing", "ready", "round", "peak", "work", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchNews:
     """``doing``: ``text`` says what. ``ready``: it has been called until it was stable; ``cell`` has
-    the fields of a BenchCell that are known by now. ``round``, ``peak``: the answer to the command
+    the fields of a BenchCell that are known by now. ``round``, ``peak``, ``work``: the answer to the command
     of that name. ``failed``: the last it says; ``cell`` has state and message.
     """
 
@@ -86,6 +86,7 @@ class BenchNews:
     call_s: float = 0.0
     calls: int = 0
     peak_bytes: int = -1
+    work_s: float = -1.0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

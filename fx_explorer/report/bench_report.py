@@ -115,8 +115,18 @@ def _nested(one: CellFigures) -> dict[str, object]:
 
 _OF_CELL = (
     *("is_compiled", "inputs", "trains", "first_call_s", "warm_up_s", "warm_up_calls", "is_unstable", "graphs"),
-    *("graph_breaks", "recompiles", "peak_bytes", "agreement", "largest_difference", "where", "error", "reference_error"),
-    *("device", "torch", "threads", "clock", "notes"),
+    *(
+        "graph_breaks",
+        "recompiles",
+        "peak_bytes",
+        "work_s",
+        "agreement",
+        "largest_difference",
+        "where",
+        "error",
+        "reference_error",
+    ),
+    *("reference_error", "device", "torch", "threads", "clock", "notes"),
 )
 
 

@@ -284,3 +284,19 @@ def test_the_report_has_the_bench_as_its_schema_says(tmp_path: Path) -> None:
     jsonschema.validate(told["bench"], schema["properties"]["bench"])
     assert isinstance(told["bench"], dict)
     assert told["bench"]["verdict"][0].startswith("Compiling pays: with inductor")
+
+
+def test_what_a_call_costs_beside_its_kernels_is_told_of_a_contender_that_is_not_faster(tmp_path: Path) -> None:
+    slow = replace(INDUCTOR, work_s=24e-6)
+    told = verdict(figures(tmp_path, (UNCOMPILED, about(60e-6)), (slow, about(85e-6))))
+    assert (
+        "inductor: a call costs 61 µs of guards, wrappers and launches for 24 µs of work; fx-explorer ledger says where."
+        in told
+    )
+    assert not any(
+        "a call costs" in one for one in verdict(figures(tmp_path, (UNCOMPILED, about(90e-6)), (slow, about(85e-6))))
+    )
+    busy = replace(INDUCTOR, work_s=80e-6)
+    assert not any(
+        "a call costs" in one for one in verdict(figures(tmp_path, (UNCOMPILED, about(60e-6)), (busy, about(85e-6))))
+    )

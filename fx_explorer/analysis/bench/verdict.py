@@ -11,6 +11,9 @@ from fx_explorer.analysis.bench.interval import Interval, factor
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, listed, seconds
 
+MUCH_AROUND = 0.3
+"""Part of a call beside its kernels, from which on it is told."""
+
 BUSY = 0.3
 """Part of all processors' time that other programs took, from which a machine counts as busy."""
 
@@ -173,6 +176,7 @@ def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
     for name in compiled:
         yield from _results(name, figures.of_contender(name))
         yield from _cuts(name, figures.of_contender(name))
+        yield from _around(name, figures.of_contender(name))
     yield from _not_measured(figures.cells)
     yield from _machine(figures)
 
@@ -222,6 +226,21 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     if again and again.cell.recompiles:
         times_compiled = counted(again.cell.recompiles, "recompile")
         yield f"{name}: {times_compiled}{_at(again)} before measuring; after too many, torch leaves a function to Python."
+
+
+def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
+    """Say what a call costs beside its kernels, where it is not faster and that is why."""
+    slow = [one for one in cells if one.speed_up and not one.is_wrong and not one.is_faster and one.cell.work_s >= 0]
+    most = max(slow, key=lambda one: _around_s(one), default=None)
+    if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
+        yield (
+            f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, wrappers and launches for "
+            f"{run_time(most.cell.work_s)} of work; fx-explorer ledger says where."
+        )
+
+
+def _around_s(one: CellFigures) -> float:
+    return (one.call_s or 0.0) - one.cell.work_s
 
 
 def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:

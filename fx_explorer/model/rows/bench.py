@@ -75,6 +75,10 @@ class BenchCell:
     """The most memory that a call had allocated at once beyond what is there between calls; -1 when it
     was not measured.
     """
+    work_s: float = -1.0
+    """Seconds of a call that kernels and library calls take, measured after the rounds; -1 where there
+    is no code of Inductor's to look into.
+    """
     device: str = ""
     torch: str = ""
     """Version of torch."""

@@ -62,6 +62,10 @@ class ReadyCell:
         call = self._caller.call
         if command == "peak":
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
+        if command == "work":
+            from fx_explorer.worker.bench.kernel_seconds import kernel_seconds
+
+            return BenchNews("work", work_s=kernel_seconds(call, self._is_gpu))
         if command == "step":
             self._caller.clear()
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))

@@ -25,6 +25,7 @@ from fx_explorer.model.rows.ledger import NOT_KNOWN
 from fx_explorer.worker.bench.calls import Caller, is_on_gpu
 from fx_explorer.worker.bench.compiling import uncompiled
 from fx_explorer.worker.bench.timing import timed, warmed_up
+from fx_explorer.worker.bench.work import DeviceTimes, device_times, work_of_parts
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.ledger.accounting import account, middle_mean
 from fx_explorer.worker.ledger.ceilings import CPU, machine_ceilings
@@ -35,7 +36,6 @@ from fx_explorer.worker.ledger.one_call import waited_for
 from fx_explorer.worker.ledger.rounds import Clocks, Rounds, TurnTaker, call_once, calls_of, medians
 from fx_explorer.worker.ledger.rows import Measured, operator_rows, step_rows, without_guards
 from fx_explorer.worker.ledger.timeline import MARKS, RawTick, steps
-from fx_explorer.worker.ledger.work import DeviceTimes, device_times, work_of_parts
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.target.timing import spread

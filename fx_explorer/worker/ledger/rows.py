@@ -12,11 +12,11 @@ from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
 from fx_explorer.model import Artifact, Compilation, Direction, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.model.rows.ledger import NOT_KNOWN
 from fx_explorer.session import SessionReader
+from fx_explorer.worker.bench.work import DeviceTimes, Work
 from fx_explorer.worker.ledger.accounting import CallSeconds
 from fx_explorer.worker.ledger.eager_operators import EagerOperator
 from fx_explorer.worker.ledger.launch_cost import LaunchCost
 from fx_explorer.worker.ledger.timeline import Step
-from fx_explorer.worker.ledger.work import DeviceTimes, Work
 
 GENERATED = ("cpp_", "triton_")
 

@@ -17,7 +17,12 @@ from fx_explorer.worker.kernels.kernel_timing import by_events, flush_bytes
 Call = Callable[[], object]
 
 MIN_CALLS, MAX_CALLS, MAX_WARM_UP_S = 3, 12, 20.0
-"""A warm-up has at least and at most so many calls, and no further one after so many seconds."""
+"""A warm-up has at least and at most so many calls, and no further one after so many seconds of calls
+that compiled nothing.
+"""
+
+MAX_COMPILES = 5
+"""Calls in a row that compile, after which it is taken to compile at every call."""
 
 STABLE = 1.2
 """Times are stable when a call takes at most so many times what the one before took."""
@@ -45,13 +50,16 @@ def warmed_up(first_s: float, call: Call, is_gpu: bool) -> WarmUp:
     """Call until nothing is compiled any more and the times are stable. ``first_s`` is how long the
     first of these calls took, which was made already.
     """
-    took_s = [first_s]
+    took_s, running_s, compiles = [first_s], 0.0, 1
     while True:
         before = _compiled()
         took_s.append(timed(call, is_gpu)[1])
         has_compiled = _compiled() != before
+        compiles = compiles + 1 if has_compiled else 0
+        running_s += 0.0 if has_compiled else took_s[-1]
         is_stable = not has_compiled and took_s[-1] <= STABLE * took_s[-2]
-        if (is_stable and len(took_s) >= MIN_CALLS) or len(took_s) >= MAX_CALLS or sum(took_s) > MAX_WARM_UP_S:
+        is_enough = len(took_s) >= MAX_CALLS or compiles >= MAX_COMPILES or running_s > MAX_WARM_UP_S
+        if (is_stable and len(took_s) >= MIN_CALLS) or is_enough:
             return WarmUp(took_s[0], sum(took_s), len(took_s), took_s[-1], has_compiled)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.model.rows.ledger import NOT_KNOWN
 
-DEVICE_CALLS = 10
+WARM_UP_CALLS, DEVICE_CALLS = 5, 30
 
 _PART = "fx-explorer part "
 
@@ -81,16 +82,26 @@ def device_times(clock: WrapperClock, call: Call) -> DeviceTimes:
         with record_function(f"{_PART}{part}"):
             return function(*args, **kwargs)
 
-    with clock.seeing(seen), profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
-        for _ in range(DEVICE_CALLS):
+    with clock.seeing(seen):
+        for _ in range(WARM_UP_CALLS):
             call()
-        torch.cuda.synchronize()
-    of_parts: dict[int, float] = {}
-    busy_s = 0.0
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+            for _ in range(DEVICE_CALLS):
+                call()
+            torch.cuda.synchronize()
+    parts: dict[str, list[float]] = {}
+    kernels: dict[str, list[float]] = {}
     for event in profiled.events():
+        is_part = event.name.startswith(_PART)
         if event.device_type == torch.autograd.DeviceType.CUDA:
-            busy_s += 0.0 if event.name.startswith(_PART) else event.time_range.elapsed_us() / 1e6
-        elif event.name.startswith(_PART):
-            part = int(event.name.removeprefix(_PART))
-            of_parts[part] = of_parts.get(part, 0.0) + event.device_time_total / 1e6 / DEVICE_CALLS
-    return DeviceTimes(of_parts, busy_s / DEVICE_CALLS)
+            if not is_part:
+                kernels.setdefault(event.name, []).append(event.time_range.elapsed_us() / 1e6)
+        elif is_part:
+            parts.setdefault(event.name, []).append(event.device_time_total / 1e6)
+    of_parts = {int(name.removeprefix(_PART)): _of_a_call(times_s) for name, times_s in parts.items()}
+    return DeviceTimes(of_parts, sum(map(_of_a_call, kernels.values())))
+
+
+def _of_a_call(times_s: list[float]) -> float:
+    """Return the seconds of a call, by the median: the first of many calls run on a slower clock."""
+    return median(times_s) * len(times_s) / DEVICE_CALLS

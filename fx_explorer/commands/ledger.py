@@ -31,8 +31,13 @@ examples:
   fx-explorer ledger model.py --no-train            where the time of a call goes
   fx-explorer ledger model.py --steps               every step, in the order of the call
   fx-explorer ledger model.py --try                 measure what may help: the same call with it
-  fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (view L)
+  fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (key 0)
 """
+
+A_SCRIPT = (
+    "It was run as a script, which cannot be called again and again. Name what it compiles, FILE:OBJECT, and give its inputs: "
+    "--inputs 'torch.randn(2, 8)', or example_inputs at the top level of the file."
+)
 
 NONE = "{shown} has no ledger; make one with: fx-explorer ledger TARGET -o {shown}"
 
@@ -71,6 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if arguments.trying and is_session(arguments.target):
         raise UsageError(f"--try is for targets: {arguments.target} is measured already")
+    if arguments.trying and arguments.format in ("json", "csv"):
+        what = f"the ledger and what was tried are no single {arguments.format}; fx-explorer bench has that format"
+        raise UsageError(f"--try is for text and markdown: {what}")
     if not arguments.build:
         raise UsageError("--no-build: kernels that are not built cannot be timed")
     found: list[list[Remedy] | None] = []
@@ -87,7 +95,9 @@ def _why_none(reader: SessionReader) -> str:
     # The request of a file that turned out to be a script does not say so.
     request = reader.request()
     is_script = request is not None and reader.is_of_a_script()
-    return why_not_measured(replace(request, as_script=True) if request and is_script else request)
+    if is_script:
+        return A_SCRIPT
+    return why_not_measured(request) or "The program did not come so far; what was captured of it is told above."
 
 
 def _tell(reader: SessionReader, arguments: argparse.Namespace) -> list[Remedy] | None:

@@ -63,7 +63,7 @@ def ledger_json(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
 
 def ledger_object(figures: LedgerFigures, guards: GuardCosts) -> dict[str, object]:
     """Return everything as the report has it under ``ledger``."""
-    call = {name: value for name, value in asdict(figures.call).items() if name != "id"}
+    call = {name: _or_null(value) for name, value in asdict(figures.call).items() if name != "id"}
     found = line_times(figures)
     return {
         "verdict": verdict(figures),
@@ -83,9 +83,13 @@ def ledger_object(figures: LedgerFigures, guards: GuardCosts) -> dict[str, objec
 FORMATS: dict[str, Format] = {"text": ledger_text, "json": ledger_json, "csv": ledger_csv, "markdown": ledger_markdown}
 
 
+def _or_null(value: object) -> object:
+    """Return null for a time that was not measured."""
+    return None if isinstance(value, float | int) and value < 0 else value
+
+
 def _line(one: LineTime) -> dict[str, object]:
-    uncompiled_s = one.uncompiled_s if one.uncompiled_s >= 0 else None
-    return {**asdict(one.line), "compiled_s": one.compiled_s, "uncompiled_s": uncompiled_s}
+    return {**asdict(one.line), "compiled_s": _or_null(one.compiled_s), "uncompiled_s": _or_null(one.uncompiled_s)}
 
 
 def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
@@ -146,8 +150,7 @@ def _guards(guards: GuardCosts) -> Iterator[str]:
     if not whole:
         return
     in_python = f"{guards.in_python:,} in Python" if guards.in_python else "none in Python"
-    costly = ", ".join(f"{row.source or row.kind} ({row.cost_ns / 1000:.2f} µs)" for row in guards.costliest)
-    yield f"Guards: {counted(whole, 'check')}, {guards.in_cpp:,} in C++ and {in_python}. Costliest: {costly}."
+    yield f"Guards: {counted(whole, 'check')}, {guards.in_cpp:,} in C++ and {in_python}; view 5 of the app lists them."
 
 
 def _notes(figures: LedgerFigures) -> Iterator[str]:

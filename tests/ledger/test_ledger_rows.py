@@ -14,7 +14,7 @@ from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import remedies
 from fx_explorer.analysis.ledger.table import kind_rows, line_rows
 from fx_explorer.analysis.ledger.verdict import verdict
-from fx_explorer.model import CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model import CaptureRequest, CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.report.ledger_report import FORMATS
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
@@ -22,7 +22,7 @@ from tests.sessions import write_training_step
 US = 1e-6
 
 CALL = LedgerCall(
-    *(1, "Net", "(float32[4, 8])", False, "cpu", "2.13.0", 1, 100 * US, 2 * US, (100 * US,) * 8, 50, 0, 3 * US),
+    *(1, "Net", "(float32[4, 8])", False, 4, "cpu", "2.13.0", 1, 100 * US, 2 * US, (100 * US,) * 8, 50, 0, 3 * US),
     uncompiled_s=50 * US,
     uncompiled_rounds_s=(50 * US,) * 8,
     unguarded_s=90 * US,
@@ -50,7 +50,7 @@ def figures(*entries: LedgerEntry, call: LedgerCall = CALL, operators: tuple[Led
 def test_rows_by_kind_and_what_is_not_accounted_for_add_up_to_the_call() -> None:
     found = figures(entry("entry", 30), entry("kernel", 40), entry("entry", 10))
     assert kind_rows(found) == [
-        ("entering and leaving torch.compile", "40 µs", "40 %"),
+        ("entering torch.compile", "40 µs", "40 %"),
         ("generated kernels", "40 µs", "40 %"),
         ("not accounted for", "20 µs", "20 %"),
         ("a call", "100 µs", "100 %"),
@@ -137,6 +137,7 @@ def test_skipping_guards_is_told_with_what_it_saves_and_what_it_risks() -> None:
 
 def test_breaks_and_lines_that_got_slower_are_named() -> None:
     at_break = entry("break", 40, (A, 1.0), file="net.py", user_line=3)
+    assert [one.line for one in line_times(figures(at_break)).lines] == [], "what it takes uncompiled is not known"
     told = verdict(figures(at_break, entry("kernel", 60, (B, 1.0)), operators=(operator("aten::add", 5, B),)))
     assert any("Python at graph breaks takes 40 µs, at net.py:3" in one for one in told)
     assert any(one.startswith("net.py:4 got slower: 60 µs compiled, 5 µs uncompiled") for one in told)
@@ -168,3 +169,29 @@ def test_a_step_finds_its_generated_line_and_the_users_through_the_sessions_link
         assert unknown.place is None
         assert unknown.lines == ()
         assert unknown.began_s == US
+
+
+def test_a_call_in_which_no_compiled_graph_runs_is_told_as_such() -> None:
+    told = verdict(figures(entry("entry", 5), entry("python", 95)))
+    assert told[0].startswith("No compiled graph runs in a call")
+    assert not any("larger inputs" in one for one in told)
+
+
+def test_lines_inside_what_has_no_generated_python_are_not_known() -> None:
+    found = line_rows(figures(entry("graph", 90), operators=(operator("aten::relu", 20, A),)))
+    assert found[0] == ("net.py:3", "", "20 µs", "")
+
+
+def test_what_is_in_force_is_no_remedy_and_nothing_is_frozen_without_parameters() -> None:
+    slow = [entry("checks", 20), entry("library", 80)]
+    assert [one.name for one in remedies(figures(*slow))] == ["size_asserts=False", "freezing"]
+    request = CaptureRequest("net.py", "", options={"freezing": True, "size_asserts": False, "alignment_asserts": False})
+    assert remedies(replace(figures(*slow), request=request)) == []
+    assert [one.name for one in remedies(figures(*slow, call=replace(CALL, parameters=0)))] == ["size_asserts=False"]
+
+
+def test_larger_inputs_are_not_advised_to_who_is_faster_already() -> None:
+    slow, fast = CALL, replace(CALL, uncompiled_s=900 * US, uncompiled_rounds_s=(900 * US,) * 8)
+    around = (entry("entry", 90), entry("kernel", 10))
+    assert any("larger inputs" in one for one in verdict(figures(*around, call=slow)))
+    assert not any("larger inputs" in one for one in verdict(figures(*around, call=fast)))

@@ -148,3 +148,10 @@ def test_outliers_and_calls_of_another_path_are_not_in_the_mean() -> None:
 
 def test_the_mean_of_the_middle_half_leaves_out_both_ends() -> None:
     assert middle_mean([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1e9]) == 3.5
+
+
+def test_a_backward_without_generated_code_is_work_and_not_around_some() -> None:
+    found = steps(
+        ticks("forward", "enter 0", "begin 0", "end 0", "leave 0", "loss", "backward", "release", "over"), [Frame()], []
+    )
+    assert [step.kind for step in found if step.is_backward] == ["graph"]

@@ -46,7 +46,7 @@ async def test_the_view_begins_with_the_answer_and_goes_down_to_every_step(
     async with open_app(session_of(tmp_path, LEDGER), size=size) as driver:
         await driver.press("0")
         await driver.until(lambda: "A call of Net takes 100 µs" in driver.screen)
-        assert "entering and leaving" in driver.screen
+        assert "entering torch.compile" in driver.screen
         await driver.press("end")
         await driver.until(lambda: "extern_kernels.addmm" in driver.screen)
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer.analysis.ledger.figures import WORK, LedgerEntry, LedgerFigures, SourceLine
+from fx_explorer.model import LedgerKind
 from fx_explorer.model.rows.ledger import NOT_KNOWN
 
-COMPILED_KINDS = (*WORK, "launch", "break")
-"""Kinds of steps that are of a line: the others are around whole graphs."""
+COMPILED_KINDS = (*WORK, "launch")
+"""Kinds of steps that are of a line: the others are around whole graphs. Python at a graph break is of
+none, because it is not known what it takes uncompiled.
+"""
+
+UNTIMED_KINDS: tuple[LedgerKind, ...] = ("graph", "python", "break")
+"""Steps in which operators may run that are not timed one by one."""
+
+UNTIMED = 0.05
+"""Part of a call in such steps, from which on a line without kernels may be in there."""
 
 UNKNOWN = SourceLine("", 0)
 
@@ -19,13 +28,15 @@ class LineTime:
 
     line: SourceLine
     compiled_s: float
-    """A kernel of several lines counts for each by the number of its operators that are the line's."""
+    """A kernel of several lines counts for each by the number of its operators that are the line's;
+    -1 where it is not known.
+    """
     uncompiled_s: float
     """-1 where the uncompiled program was not measured."""
 
     @property
     def gained_s(self) -> float:
-        return self.uncompiled_s - self.compiled_s if self.uncompiled_s >= 0 else 0.0
+        return self.uncompiled_s - self.compiled_s if min(self.uncompiled_s, self.compiled_s) >= 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +57,16 @@ def line_times(figures: LedgerFigures) -> LineTimes:
     """Return what each line takes. What the lines take and what is of none add up to a call."""
     compiled, uncompiled = _compiled(figures), _uncompiled(figures)
     is_known = bool(figures.operators)
+    untimed_s = sum(figures.of_kind(kind) for kind in UNTIMED_KINDS)
+    without = NOT_KNOWN if untimed_s > UNTIMED * figures.call.call_s else 0.0
     found = [
-        LineTime(line, compiled.get(line, 0.0), uncompiled.get(line, 0.0) if is_known else NOT_KNOWN)
+        LineTime(line, compiled.get(line, without), uncompiled.get(line, 0.0) if is_known else NOT_KNOWN)
         for line in {**compiled, **uncompiled}
         if line != UNKNOWN
     ]
     found.sort(key=lambda one: -max(one.compiled_s, one.uncompiled_s))
     whole = figures.call.call_s
-    rest = whole - sum(one.compiled_s for one in found)
+    rest = whole - sum(max(0.0, one.compiled_s) for one in found)
     rest_uncompiled = figures.call.uncompiled_s - sum(one.uncompiled_s for one in found) if is_known else NOT_KNOWN
     return LineTimes(found, rest, rest_uncompiled)
 

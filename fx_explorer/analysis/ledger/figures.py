@@ -9,22 +9,32 @@ from functools import cached_property
 
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.links.selection import line_nodes_at
-from fx_explorer.model import Artifact, CardCeiling, Compilation, LedgerCall, LedgerKind, LedgerOperator, LedgerStep, Node
+from fx_explorer.model import (
+    Artifact,
+    CaptureRequest,
+    CardCeiling,
+    Compilation,
+    LedgerCall,
+    LedgerKind,
+    LedgerOperator,
+    LedgerStep,
+    Node,
+)
 from fx_explorer.session import SessionReader
 
 KIND_IN_WORDS: dict[LedgerKind, str] = {
-    "entry": "entering and leaving torch.compile",
+    "entry": "entering torch.compile",
     "guards": "guards",
     "bytecode": "bytecode around graphs",
     "break": "Python at graph breaks",
     "python": "Python that was not compiled",
     "wrapper": "wrappers around graphs",
     "checks": "checks of sizes and strides",
-    "buffers": "buffers and views between kernels",
+    "buffers": "buffers and views",
     "launch": "starting kernels",
     "kernel": "generated kernels",
     "library": "library calls",
-    "graph": "graphs that have no wrapper in Python",
+    "graph": "computing without generated Python",
     "loss": "the loss",
     "autograd": "autograd around backward graphs",
     "gradients": "clearing gradients",
@@ -43,7 +53,7 @@ KIND_EXPLAINED: dict[LedgerKind, str] = {
     "launch": "A call from Python into the kernel, without the kernel's work.",
     "kernel": "A kernel that Inductor generated.",
     "library": "A call into a library or into ATen.",
-    "graph": "It has no Python wrapper that could be timed: another backend, a C++ wrapper, or a replayed CUDA graph.",
+    "graph": "No generated Python could be timed: another backend, a C++ wrapper, a replayed CUDA graph, or eager autograd.",
     "loss": "The sum of what the program returned, where it returned no loss.",
     "autograd": "The autograd engine, and AOTAutograd before and after the backward's kernels.",
     "gradients": "Gradients of the call before are dropped, so that each call is alike.",
@@ -94,6 +104,8 @@ class LedgerFigures:
     """The same call uncompiled, in order."""
     ceilings: Mapping[str, CardCeiling]
     """Kind → the most that the machine was measured to do."""
+    request: CaptureRequest | None = None
+    """How it was compiled; None where the session does not say."""
 
     @property
     def is_on_gpu(self) -> bool:
@@ -115,6 +127,11 @@ class LedgerFigures:
     def unaccounted_s(self) -> float:
         """Return what a call takes beyond its steps; below 0 where the steps are longer."""
         return self.call.call_s - self.accounted_s
+
+    @property
+    def runs_compiled(self) -> bool:
+        """Return whether any compiled graph runs in a call."""
+        return any(entry.step.kind in ("kernel", "library", "graph", "wrapper") for entry in self.entries)
 
     @property
     def idle_s(self) -> float:
@@ -149,7 +166,8 @@ def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
             began_s += step.host_s
         operators = sorted(reader.rows(LedgerOperator, call=call.id), key=lambda row: row.position)
         ceilings: dict[str, CardCeiling] = {row.kind: row for row in reader.rows(CardCeiling, device=call.device)}
-    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings)
+        request = reader.request()
+    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request)
 
 
 class _Places:

@@ -31,7 +31,15 @@ class Remedy:
 
 def remedies(figures: LedgerFigures) -> list[Remedy]:
     """Return what may help, that which may help most first."""
-    return [*_less_around(figures), *_faster_kernels(figures)]
+    return [one for one in (*_less_around(figures), *_faster_kernels(figures)) if not _is_in_force(one, figures)]
+
+
+def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
+    """Return whether the program is compiled so already."""
+    request = figures.request
+    if request is None:
+        return False
+    return request.mode == remedy.mode if remedy.mode else remedy.options.items() <= request.options.items()
 
 
 def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
@@ -69,7 +77,7 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
             "compiling takes minutes",
             mode="max-autotune",
         )
-    elif not figures.call.trains:
+    elif not figures.call.trains and figures.call.parameters:
         yield Remedy(
             "freezing",
             "with the option freezing",

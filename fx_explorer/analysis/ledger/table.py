@@ -9,7 +9,7 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, share
 from fx_explorer.model import LedgerKind
 
-LeastS = 1e-9
+LEAST_S = 1e-9
 
 KIND_HEADER = ("where the time goes", "time", "share")
 LINE_HEADER = ("line", "compiled", "uncompiled", "gained")
@@ -22,7 +22,7 @@ Cells = tuple[str, ...]
 def kind_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each kind of step, the longest first, and what is not accounted for."""
     call_s = figures.call.call_s
-    rows = [(figures.in_words(kind), took_s) for kind, took_s in figures.by_kind if took_s > LeastS]
+    rows = [(figures.in_words(kind), took_s) for kind, took_s in figures.by_kind if took_s > LEAST_S]
     rows.append(("not accounted for", figures.unaccounted_s))
     return [*((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows), ("a call", run_time(call_s), "100 %")]
 
@@ -31,7 +31,7 @@ def line_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each line of the user's, the longest first, and what is of no line."""
     found = line_times(figures)
     rows = [
-        (in_file(one.line.file, one.line.line), _time(one.compiled_s), _known(one.uncompiled_s), _known_gain(one.gained_s))
+        (in_file(one.line.file, one.line.line), _known(one.compiled_s), _known(one.uncompiled_s), _known_gain(one.gained_s))
         for one in found.lines
     ]
     gained_s = found.uncompiled_of_none_s - found.compiled_of_none_s
@@ -78,11 +78,14 @@ def lines_in_words(entry: LedgerEntry) -> str:
 
 
 def _time(took_s: float) -> str:
+    if abs(took_s) < LEAST_S:
+        return "0 µs"
     return run_time(took_s) if took_s >= 0 else f"-{run_time(-took_s)}"
 
 
 def _share(part_s: float, whole_s: float) -> str:
-    return share(part_s, whole_s) if part_s >= 0 else f"-{share(-part_s, whole_s)}"
+    shown = share(abs(part_s), whole_s)
+    return f"-{shown}" if part_s < 0 and shown != "0 %" else shown
 
 
 def _known(took_s: float) -> str:
@@ -90,4 +93,4 @@ def _known(took_s: float) -> str:
 
 
 def _known_gain(gained_s: float) -> str:
-    return _time(gained_s) if abs(gained_s) > LeastS else ""
+    return _time(gained_s) if abs(gained_s) > LEAST_S else ""

@@ -14,6 +14,11 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, listed, share
 from fx_explorer.model import LedgerKind
 
+NOTHING_RUNS = (
+    "No compiled graph runs in a call: torch has left the program to Python, or has given it up after too many recompiles. "
+    "fx-explorer TARGET says why, in view 4."
+)
+
 MOST_LINES = 3
 SLOWER = 1.25
 """A line got slower when it takes at least so many times as long compiled."""
@@ -26,13 +31,15 @@ ACCOUNTED = 0.95
 
 def verdict(figures: LedgerFigures) -> list[str]:
     """Return the sentences, the answer first."""
+    if not figures.runs_compiled:
+        return [NOTHING_RUNS, *_whole(figures), *_doubts(figures)]
     return [
         *_whole(figures),
         *_dominates(figures),
         *_guards(figures),
         *_breaks(figures),
         *_slower_lines(figures),
-        *(f"It may help to compile {one.how}: {one.why}." for one in remedies(figures)),
+        *(f"It may help to compile {one.how}: {one.why}; {one.risk}." for one in remedies(figures)),
         *_doubts(figures),
     ]
 
@@ -58,7 +65,8 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
     else:
         yield f"Kernels and library calls are {run_time(work_s)} of it ({share(work_s, call_s)})."
     around = [(kind, took_s) for kind, took_s in figures.by_kind if kind not in (*WORK, "wait") and took_s > SOME * call_s]
-    if not figures.is_on_gpu and work_s < HALF * call_s:
+    is_faster = 0 < call_s < figures.call.uncompiled_s
+    if not figures.is_on_gpu and not is_faster and work_s < HALF * call_s:
         yield "The work is small beside what is around it: larger inputs, or fewer and larger graphs, make compiling pay."
     if around:
         told = (f"{run_time(took_s)} {_short(figures, kind)}" for kind, took_s in around)
@@ -93,7 +101,8 @@ def _breaks(figures: LedgerFigures) -> Iterator[str]:
             by_line[where] = by_line.get(where, 0.0) + entry.step.host_s
     longest = sorted(by_line, key=lambda where: -by_line[where])
     places = f", at {listed(longest)}" if longest else ""
-    yield f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}: fx-explorer fix proposes what takes them away."
+    told = f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}, your own code there included"
+    yield f"{told}: fx-explorer fix proposes what takes the breaks away."
 
 
 def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
@@ -110,6 +119,9 @@ def _is_slower(one: LineTime, call_s: float) -> bool:
 
 
 def _doubts(figures: LedgerFigures) -> Iterator[str]:
+    of_none_s = sum(entry.seconds for entry in figures.entries if entry.step.kind in ("kernel", "library") and not entry.lines)
+    if of_none_s > SOME * figures.call.call_s:
+        yield f"Of which line {run_time(of_none_s)} of the kernels are is not known."
     call, accounted = figures.call, figures.accounted_s / figures.call.call_s
     if not ACCOUNTED <= accounted <= 2 - ACCOUNTED:
         yield f"The steps add up to {accounted:.0%} of a call: measure again when the machine is idle.".replace("%", " %")

@@ -35,7 +35,8 @@ def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recompute
     backward computes again.
     """
     if not memory.is_known:
-        return ["Nothing can be said about the memory of a step.", *_unread(memory)]
+        why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
+        return ["Nothing can be said about the memory of a step.", *why]
     told = [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used)]
     return [*told[:3], *filter(None, [recomputed]), *told[3:], NOT_COUNTED]
 
@@ -95,7 +96,10 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.left_out:
         yield f"{counted(memory.left_out, 'compilation')} of the same functions for other inputs: the last of each is told."
     if memory.has_breaks:
-        yield "Each graph is taken to run once in a step; one that runs several times keeps what it saves each time."
+        yield (
+            "Each graph is taken to run once in a step, and what crosses a graph break to be dropped when no graph needs it "
+            "any more: where your code keeps it, or runs a graph several times, the peak is higher. --measure measures it."
+        )
 
 
 def name_of(one: Held) -> str:

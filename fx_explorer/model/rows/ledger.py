@@ -53,6 +53,8 @@ class LedgerCall:
     """The inputs, in words: ``(float32[8, 64])``."""
     trains: bool
     """Whether a call goes backward too."""
+    parameters: int
+    """Parameters of the program's network; 0 for a function without one."""
     device: str
     """``cpu``, or the GPU's name."""
     torch: str

@@ -68,8 +68,10 @@ class _Rows:
         for one in line_times(self._figures).lines:
             uncompiled = run_time(one.uncompiled_s) if one.uncompiled_s >= 0 else ""
             where = in_file(one.line.file, one.line.line)
-            cells = ("line", where, run_time(one.compiled_s), uncompiled, self._share(one.compiled_s))
-            bar = _bar(0, one.compiled_s, self._call_s)
+            compiled_s = max(0.0, one.compiled_s)
+            known = run_time(compiled_s) if one.compiled_s >= 0 else "not known"
+            cells = ("line", where, known, uncompiled, self._share(compiled_s))
+            bar = _bar(0, compiled_s, self._call_s)
             yield TableRow((*cells, bar, "", "", where), self._source(one.line), lambda one=one: self._about_line(one))  # type: ignore[misc]
 
     def of_steps(self) -> Iterator[TableRow]:

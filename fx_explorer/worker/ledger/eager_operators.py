@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import timeit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,12 @@ from fx_explorer.worker.ledger.one_call import times_of
 CALLS = 11
 
 LOOK_AHEAD = 4
+
+EVENTS_OF_DETACH = 2
+"""``aten::detach``, and ``detach`` within it."""
+
+MOST_TIMES = 2.0
+"""Most that an event of the program costs, as multiples of one in a loop of its own."""
 
 LEAST_PART = 0.1
 """Part of its profiled time that an operator is taken to have at least without the profiler."""
@@ -70,8 +77,17 @@ def eager_operators(call: Call, call_s: float, is_gpu: bool) -> list[EagerOperat
     roots, took_s = _profiled(call, CALLS, is_gpu)
     plain_s = median([*before, *times_of(call, CALLS)])
     events = sum(1 for root in roots for _ in _subtree(root)) / CALLS
-    cost_s = max(0.0, took_s - plain_s) / max(events, 1)
+    cost_s = min(MOST_TIMES * _cost_of_an_event(), max(0.0, took_s - plain_s) / max(events, 1))
     return _at_most(call_s, _middle([_operators(of_call, lines.called, cost_s) for of_call in _by_call(roots)]))
+
+
+def _cost_of_an_event(runs: int = 1000) -> float:
+    """Return the seconds that it takes longer to call a small operator when it is profiled."""
+    small = torch.zeros(1)
+    alone_s = min(timeit.repeat(small.detach, number=runs, repeat=5)) / runs
+    with profile(activities=[ProfilerActivity.CPU]):
+        profiled_s = min(timeit.repeat(small.detach, number=runs, repeat=5)) / runs
+    return max(0.0, profiled_s - alone_s) / EVENTS_OF_DETACH
 
 
 def _at_most(call_s: float, operators: list[EagerOperator]) -> list[EagerOperator]:
@@ -94,6 +110,8 @@ def _profiled(call: Call, calls: int, is_gpu: bool) -> tuple[list[Any], float]:
 class _LinesOfOperators(TorchDispatchMode):
     """Notes which operators are called below autograd, and from where."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()
         self.called: list[_CalledFrom] = []
@@ -102,7 +120,9 @@ class _LinesOfOperators(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
         file, line = _users_line()
-        self.called.append(_CalledFrom(func.overloadpacket._qualified_op_name, file, line))
+        packet = getattr(func, "overloadpacket", None)  # a control-flow operator has none
+        name = packet._qualified_op_name if packet is not None else str(func)
+        self.called.append(_CalledFrom(name, file, line))
         return func(*args, **(kwargs or {}))
 
 

@@ -7,6 +7,7 @@ state stays changed, because this process ends afterwards.
 
 from __future__ import annotations
 
+import re
 import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -98,7 +99,8 @@ class _Ledger:
         measured = self._measured(rounds, costs)
         operators = self._operators(middle_mean(calls_of(rounds.uncompiled_s))) if rounds.uncompiled_s else []
         nothing: tuple[CardCeiling, ...] = ()
-        ceilings = self._or_note(lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, "ceilings are not known")
+        unknown = "What this machine can do was not measured"
+        ceilings = self._or_note(lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, unknown)
         self._notes += [f"CUDA graphs are skipped: {' '.join(one.split())}".rstrip(".") for one in dict.fromkeys(skips)]
         row = self._row(rounds, measured, costs)
         with recording.writer.transaction():
@@ -110,8 +112,8 @@ class _Ledger:
     def _rounds(self) -> Rounds:
         turns = TurnTaker(self._caller, self._plain, self._clocks, self._is_gpu, self._job.say)
         return turns.rounds(
-            uncompiled=self._or_note(turns.try_uncompiled, False, "it cannot be run uncompiled"),
-            unguarded=self._or_note(turns.try_unguarded, False, "it cannot be run without guards"),
+            uncompiled=self._or_note(turns.try_uncompiled, False, "Calls uncompiled could not be measured"),
+            unguarded=self._or_note(turns.try_unguarded, False, "Calls without guards could not be measured"),
         )
 
     def _measured(self, rounds: Rounds, costs: ClockCosts) -> Measured:
@@ -122,9 +124,9 @@ class _Ledger:
             steps(whole.ticks, frames.frames, wrappers.parts),
             frames,
             wrappers,
-            guards=self._or_note(self._guards, {}, "guards cannot be told from entering compiled code"),
+            guards=self._or_note(self._guards, {}, "What guards take is counted as entering torch.compile"),
             launches=self._launches(),
-            work=self._or_note(lambda: work_of_parts(wrappers, self._caller.call), {}, "bytes are not known"),
+            work=self._or_note(lambda: work_of_parts(wrappers, self._caller.call), {}, "Bytes and operations are not known"),
             device=self._device(),
         )
 
@@ -134,9 +136,10 @@ class _Ledger:
         standing_s = _standing_s(whole.ticks, costs)
         return LedgerCall(
             id=0,
-            target=target.name,
+            target=_name(self._plain),
             inputs=target.arguments.describe(),
             trains=self._caller.trains,
+            parameters=len(list(target.network.parameters())) if target.network is not None else 0,
             device=torch.cuda.get_device_name() if self._is_gpu else CPU,
             torch=torch.__version__,
             threads=torch.get_num_threads(),
@@ -176,20 +179,20 @@ class _Ledger:
         has_kernels = any(part.name.startswith("cpp_") for part in self._clocks.wrappers.parts)
         if self._is_gpu or not has_kernels:
             return None
-        return self._or_note(launch_cost, None, "launches cannot be told from kernels")
+        return self._or_note(launch_cost, None, "Starting kernels is counted as their time")
 
     def _device(self) -> DeviceTimes | None:
         if not self._is_gpu:
             return None
         wrappers = self._clocks.wrappers
-        return self._or_note(lambda: device_times(wrappers, self._call), None, "the GPU's times are not known")
+        return self._or_note(lambda: device_times(wrappers, self._call), None, "What the GPU computes is not known")
 
     def _operators(self, uncompiled_s: float) -> list[EagerOperator]:
         call = waited_for(self._plain, self._is_gpu)
         self._job.say("measuring the operators of the uncompiled program")
         with torch.compiler.set_stance("force_eager"):
             return self._or_note(
-                lambda: eager_operators(call, uncompiled_s, self._is_gpu), [], "the uncompiled operators are not known"
+                lambda: eager_operators(call, uncompiled_s, self._is_gpu), [], "The uncompiled operators are not known"
             )
 
     def _or_note(self, measure: Callable[[], FoundT], otherwise: FoundT, what: str) -> FoundT:
@@ -199,8 +202,24 @@ class _Ledger:
         try:
             return measure()
         except Exception as error:  # noqa: BLE001 - it runs the program, which may raise anything
-            self._notes.append(f"{what}: {one_line(error)}".rstrip("."))
+            self._notes.append(f"{what} ({_short(error)})")
             return otherwise
+
+
+LONGEST = 160
+
+
+def _short(error: BaseException) -> str:
+    """Return the error in one line, without the addresses of objects."""
+    words = re.sub(r"<[\w.]+ object at 0x\w+>", "an object", one_line(error)).rstrip(".")
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]}…"
+
+
+def _name(plain: Caller) -> str:
+    """Return what the program is called: the user's own class where it is compiled by the target itself."""
+    wrapped = plain.target.callable
+    is_wrapper = isinstance(wrapped, torch._dynamo.OptimizedModule)
+    return type(plain.function).__name__ if is_wrapper else plain.target.name
 
 
 def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:

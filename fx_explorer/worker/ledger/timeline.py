@@ -9,7 +9,7 @@ so the steps of a call add up to it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -76,7 +76,12 @@ def steps(ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Par
     for (_, kind, number), (_, following, _) in pairwise(ticks):
         _advance(now, kind, number)
         found.append(_step(now, kind, following, frames, parts))
-    return found
+    return found if any(step.part >= 0 for step in found if step.is_backward) else list(map(_uncompiled_backward, found))
+
+
+def _uncompiled_backward(step: Step) -> Step:
+    """Return the step of a call whose backward runs no generated code: it is work, and not around some."""
+    return replace(step, kind="graph") if step.kind == "autograd" else step
 
 
 def _advance(now: _Now, kind: str, number: int) -> None:

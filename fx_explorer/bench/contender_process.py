@@ -118,7 +118,11 @@ class ContenderProcess:
 
     async def _read(self, pipe: asyncio.StreamReader) -> None:
         async for line in pipe:
-            self._news.put_nowait(BenchNews.from_json(line.decode()))
+            try:
+                self._news.put_nowait(BenchNews.from_json(line.decode()))
+            except (ValueError, TypeError) as error:
+                # Nobody would wake up who waits for an answer that cannot be read.
+                self._news.put_nowait(BenchNews("failed", f"its answer cannot be read: {error}", cell={"state": "failed"}))
 
     async def _print(self, pipe: asyncio.StreamReader) -> None:
         while line := await next_line(pipe):

@@ -22,7 +22,7 @@ def kernel_seconds(call: Call, is_gpu: bool) -> float:
     ticks: list[Tick] = []
     clock = WrapperClock(ticks.append)
     if not any(part.kind == "call" for part in clock.parts):
-        return NOT_KNOWN
+        return float(NOT_KNOWN)
     if is_gpu:
         return device_times(clock, call).busy_s
     found = []
@@ -31,7 +31,7 @@ def kernel_seconds(call: Call, is_gpu: bool) -> float:
             ticks.clear()
             call()
             found.append(_in_calls(ticks, clock))
-    return median(found) if any(found) else NOT_KNOWN
+    return median(found) if any(found) else float(NOT_KNOWN)
 
 
 def _in_calls(ticks: list[Tick], clock: WrapperClock) -> float:

@@ -19,19 +19,7 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
     may be repeated, and is a list.
     """
     what = parser.add_argument_group("what to compile")
-    what.add_argument(
-        "--call", metavar="EXPR", default="", help="expression that makes the model or function, in the target's names"
-    )
-    what.add_argument(
-        "--inputs", metavar="EXPR", default="", help="expression for the inputs: a tuple, a dict (by name) or one value"
-    )
-    what.add_argument(
-        "--train",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="with or without backward (default: with, when something requires grad)",
-    )
-    what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
+    add_call_arguments(what)
     add_gpu_arguments(what, several=several_gpus)
     add_compile_arguments(parser, build=False)
     parser.add_argument(
@@ -40,6 +28,23 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
         help="call the target once more, and record what Dynamo's bytecode does, instruction by instruction",
     )
     add_worker_arguments(parser)
+
+
+def add_call_arguments(parser: argparse._ActionsContainer) -> None:
+    """Add what is called, with which inputs, and where."""
+    parser.add_argument(
+        "--call", metavar="EXPR", default="", help="expression that makes the model or function, in the target's names"
+    )
+    parser.add_argument(
+        "--inputs", metavar="EXPR", default="", help="expression for the inputs: a tuple, a dict (by name) or one value"
+    )
+    parser.add_argument(
+        "--train",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="with or without backward (default: with, when something requires grad)",
+    )
+    parser.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
 
 
 def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = False) -> None:

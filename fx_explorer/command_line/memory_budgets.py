@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from fx_explorer.bench.measured_step import MeasuredStep, Told, Way, measured_steps
 from fx_explorer.model import CaptureRequest
-from fx_explorer.report.memory_report import Json, memory_object, memory_report
+from fx_explorer.report.performance.memory_report import Json, memory_object, memory_report
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.options import changed_request
 from fx_explorer.trials.recapture import TrialWorker, recapture

@@ -19,14 +19,14 @@ from fx_explorer.bench.arguments import add_bench_arguments, plan_from
 from fx_explorer.bench.bench_session import begin_session, end_session
 from fx_explorer.client import leftovers
 from fx_explorer.client.session_files import files_of, place_session, session_file
-from fx_explorer.command_line.capture_options import add_setting_argument, add_worker_arguments
+from fx_explorer.command_line.capture_options import add_call_arguments, add_setting_argument, add_worker_arguments
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
 from fx_explorer.output_file import OutputFile
-from fx_explorer.report.bench_picture import check_libraries
+from fx_explorer.report.performance.bench_picture import check_libraries
 from fx_explorer.session import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
@@ -58,15 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("target", metavar="X", help="a target: file.py, file.py:object …; or a saved bench (file.fxs)")
     what = parser.add_argument_group("what to run")
-    what.add_argument("--call", metavar="EXPR", default="", help="expression that makes the model or function")
-    what.add_argument("--inputs", metavar="EXPR", default="", help="expression for the inputs: a tuple, a dict or one value")
-    what.add_argument(
-        "--train",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="time forward and backward, or forward alone (default: both, when something requires grad)",
-    )
-    what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
+    add_call_arguments(what)
     what.add_argument(
         "--option",
         metavar="K=V",
@@ -119,8 +111,8 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
     """Print what the session's bench found. Raises UsageError when it has none."""
     from fx_explorer.analysis.bench.cells import bench_figures
     from fx_explorer.analysis.bench.verdict import problems
-    from fx_explorer.report.bench_picture import bench_plot, bench_svg
-    from fx_explorer.report.bench_report import FORMATS
+    from fx_explorer.report.performance.bench_picture import bench_plot, bench_svg
+    from fx_explorer.report.performance.bench_report import FORMATS
 
     figures = bench_figures(reader)
     if figures is None:

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.client import leftovers
-from fx_explorer.command_line.capture_options import add_compile_arguments, add_worker_arguments, request_from
+from fx_explorer.command_line.capture_options import (
+    add_call_arguments,
+    add_compile_arguments,
+    add_worker_arguments,
+    request_from,
+)
 from fx_explorer.command_line.given_session import answer_from, is_session
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.progress import CaptureNarration
@@ -46,15 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("target", metavar="X", help="a target: file.py, file.py:object …; or a session with a ledger")
     what = parser.add_argument_group("what to call")
-    what.add_argument("--call", metavar="EXPR", default="", help="expression that makes the model or function")
-    what.add_argument("--inputs", metavar="EXPR", default="", help="expression for the inputs: a tuple, a dict or one value")
-    what.add_argument(
-        "--train",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="forward and backward, or forward alone (default: both, when something requires grad)",
-    )
-    what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
+    add_call_arguments(what)
     add_compile_arguments(parser, build=True)
     told = parser.add_argument_group("what to tell")
     told.add_argument(
@@ -103,9 +100,9 @@ def _why_none(reader: SessionReader) -> str:
 def _tell(reader: SessionReader, arguments: argparse.Namespace) -> list[Remedy] | None:
     """Print the ledger, and return what may help; None where there is no ledger."""
     from fx_explorer.analysis.ledger.figures import ledger_figures
-    from fx_explorer.analysis.ledger.guard_costs import guard_costs
+    from fx_explorer.analysis.ledger.guard_counts import guard_counts
     from fx_explorer.analysis.ledger.remedies import remedies
-    from fx_explorer.report.ledger_report import FORMATS
+    from fx_explorer.report.performance.ledger_report import FORMATS
 
     figures = ledger_figures(reader)
     if figures is None:
@@ -113,7 +110,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> list[Remedy] 
             raise UsageError(NONE.format(shown=arguments.target))
         sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
         return None
-    sys.stdout.write(FORMATS[arguments.format](figures, guard_costs(reader, figures), arguments.steps))
+    sys.stdout.write(FORMATS[arguments.format](figures, guard_counts(reader, figures), arguments.steps))
     return remedies(figures)
 
 
@@ -124,7 +121,7 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
     from fx_explorer.bench.bench_session import begin_session, end_session
     from fx_explorer.bench.driving import Bench
     from fx_explorer.bench.plan import BenchPlan, Contender
-    from fx_explorer.report.bench_report import FORMATS
+    from fx_explorer.report.performance.bench_report import FORMATS
 
     if not found:
         sys.stderr.write("Nothing was tried: no remedy that could be measured is known for where this time goes.\n")

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell(reader: SessionReader, format_: str) -> bool:
-    from fx_explorer.report.memory_report import FORMATS, memory_report
+    from fx_explorer.report.performance.memory_report import FORMATS, memory_report
 
     report = memory_report(reader)
     sys.stdout.write(FORMATS[format_](report))
@@ -90,7 +90,7 @@ async def _try(arguments: argparse.Namespace) -> int:
     """Predict for each budget, measure, and print a row for each."""
     from fx_explorer.command_line.memory_budgets import try_budgets
     from fx_explorer.command_line.memory_table import trials_json, trials_text
-    from fx_explorer.report.bench_picture import check_libraries
+    from fx_explorer.report.performance.bench_picture import check_libraries
     from fx_explorer.trials.recapture import TrialWorker
 
     svg = _picture(arguments)
@@ -125,7 +125,7 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
 
 
 def _draw(found: BudgetTrials, svg: OutputFile, target: str) -> None:
-    from fx_explorer.report.memory_picture import BudgetPoint, budgets_svg
+    from fx_explorer.report.performance.memory_picture import BudgetPoint, budgets_svg
 
     steps = [step for step in (*(trial.measured for trial in found.trials), found.uncompiled) if step]
     points = [BudgetPoint(step.name, step.peak_bytes, step.call_s) for step in steps if step.call_s and step.peak_bytes >= 0]

@@ -18,8 +18,6 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
-from fx_explorer.model.rows.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
-from fx_explorer.model.rows.break_time import BreakTime, CallTime
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
@@ -34,8 +32,8 @@ from fx_explorer.model.rows.guard import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.model.rows.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
-from fx_explorer.model.rows.kernel_build import (
+from fx_explorer.model.rows.kernels.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
+from fx_explorer.model.rows.kernels.kernel_build import (
     LEVELS,
     SOURCE_LEVEL,
     BuildAnswer,
@@ -46,7 +44,7 @@ from fx_explorer.model.rows.kernel_build import (
     KernelBuild,
     Level,
 )
-from fx_explorer.model.rows.kernel_launch import (
+from fx_explorer.model.rows.kernels.kernel_launch import (
     Argument,
     BenchAnswer,
     BenchRequest,
@@ -56,7 +54,6 @@ from fx_explorer.model.rows.kernel_launch import (
     KernelLaunch,
     KernelTime,
 )
-from fx_explorer.model.rows.ledger import LedgerCall, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.model.rows.link import LineNode, LineSource, Link
 from fx_explorer.model.rows.observation import (
     ConsoleLine,
@@ -73,6 +70,9 @@ from fx_explorer.model.rows.observation import (
 )
 from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, STANCE, WHOLE_CAPTURE, OptionInForce, SetBy
 from fx_explorer.model.rows.partition_choice import PartitionChoice
+from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
+from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
+from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,

@@ -18,7 +18,7 @@ from fx_explorer.analysis.guards.kinds import guard_kinds
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.kernels.candidates import session_gpu
 from fx_explorer.analysis.ledger.figures import ledger_figures
-from fx_explorer.analysis.ledger.guard_costs import guard_costs
+from fx_explorer.analysis.ledger.guard_counts import guard_counts
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured_times import call_time, measured
@@ -35,13 +35,13 @@ from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import OtherVariant, other_variants
-from fx_explorer.report.bench_report import bench_object
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
-from fx_explorer.report.ledger_report import ledger_object
-from fx_explorer.report.memory_report import memory_of_report
+from fx_explorer.report.performance.bench_report import bench_object
+from fx_explorer.report.performance.ledger_report import ledger_object
+from fx_explorer.report.performance.memory_report import memory_of_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import target_counts
 from fx_explorer.session.queries.guards import check_count
@@ -98,7 +98,7 @@ def _bench(reader: SessionReader) -> Json | None:
 def _ledger(reader: SessionReader) -> Json | None:
     """Return the session's last ledger; None when it has none."""
     figures = ledger_figures(reader)
-    return ledger_object(figures, guard_costs(reader, figures)) if figures else None
+    return ledger_object(figures, guard_counts(reader, figures)) if figures else None
 
 
 def _symbol(one: ExplainedSymbol) -> Json:

@@ -10,7 +10,7 @@ from fx_explorer.analysis.kernels.card import card
 from fx_explorer.analysis.kernels.launched import real_builds, real_candidates
 from fx_explorer.analysis.kernels.occupancy import Occupancy
 from fx_explorer.model import Gpu
-from fx_explorer.model.rows.kernel_build import NOT_KNOWN
+from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]

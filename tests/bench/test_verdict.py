@@ -18,9 +18,9 @@ from fx_explorer.analysis.bench.verdict import problems, verdict
 from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BenchCell, BenchRound
-from fx_explorer.report.bench_picture import bench_plot, bench_svg
-from fx_explorer.report.bench_report import FORMATS
 from fx_explorer.report.json_report import json_report
+from fx_explorer.report.performance.bench_picture import bench_plot, bench_svg
+from fx_explorer.report.performance.bench_report import FORMATS
 from fx_explorer.session import SessionReader, SessionWriter
 
 MEASURED = BenchCell(0, "", "", {}, is_compiled=True, state="measured", device="cpu", inputs="(float32[4])", agreement="close")

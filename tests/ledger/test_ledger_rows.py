@@ -9,13 +9,13 @@ import pytest
 
 from fx_explorer.analysis.ledger.by_line import line_times
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, SourceLine, ledger_figures
-from fx_explorer.analysis.ledger.guard_costs import GuardCosts
+from fx_explorer.analysis.ledger.guard_counts import GuardCounts
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import remedies
 from fx_explorer.analysis.ledger.table import kind_rows, line_rows
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.model import CaptureRequest, CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
-from fx_explorer.report.ledger_report import FORMATS
+from fx_explorer.report.performance.ledger_report import FORMATS
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
 
@@ -145,7 +145,7 @@ def test_breaks_and_lines_that_got_slower_are_named() -> None:
 
 def test_every_format_has_every_kind_and_the_verdict() -> None:
     found = figures(entry("entry", 60), entry("kernel", 40, (A, 1.0), name="cpp_fused_relu_0"))
-    guards = GuardCosts(3, 1, (), 0.0)
+    guards = GuardCounts(3, 1)
     for name, told in FORMATS.items():
         text = told(found, guards, True)
         assert "cpp_fused_relu_0" in text, name

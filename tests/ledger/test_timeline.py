@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from fx_explorer.worker.ledger.accounting import account, middle_mean
-from fx_explorer.worker.ledger.timeline import RawTick, Step, steps
+from fx_explorer.worker.ledger.timeline import CallStep, RawTick, steps
 
 
 @dataclass
@@ -31,7 +31,7 @@ def ticks(*told: str) -> list[RawTick]:
     return [(float(i), one.split()[0], int(([*one.split(), "0"])[1])) for i, one in enumerate(told)]
 
 
-def kinds(found: list[Step]) -> list[str]:
+def kinds(found: list[CallStep]) -> list[str]:
     return [step.kind for step in found]
 
 

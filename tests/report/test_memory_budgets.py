@@ -12,7 +12,7 @@ from fx_explorer.bench.measured_step import MeasuredStep
 from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
 from fx_explorer.command_line.memory_table import trials_json, trials_text
 from fx_explorer.errors import UsageError
-from fx_explorer.report.memory_picture import BudgetPoint, budgets_svg
+from fx_explorer.report.performance.memory_picture import BudgetPoint, budgets_svg
 
 
 def trial(budget: float, peak: int, step: MeasuredStep | None = None) -> BudgetTrial:

@@ -8,8 +8,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.views.performance.time import bar
 from fx_explorer.tui.views.tables import TABLES
-from fx_explorer.tui.views.time import bar
 from tests.sessions import Hand
 
 

@@ -19,6 +19,7 @@ from fx_explorer.model import (
     LedgerOperator,
     LedgerStep,
     Node,
+    SourceFile,
 )
 from fx_explorer.session import SessionReader
 
@@ -178,7 +179,7 @@ class _Places:
         names = {row.id: row.name for row in reader.rows(Compilation)}
         codes = reader.rows(Artifact, kind="output_code")
         self._codes = {(names.get(row.compilation, ""), row.direction): row for row in codes}
-        self._files: dict[int, str] = {}
+        self._files = {row.id: row.path for row in reader.rows(SourceFile)}
 
     def place(self, step: LedgerStep) -> Place | None:
         code = self._codes.get((step.compilation, step.direction))
@@ -198,12 +199,4 @@ class _Places:
         return tuple((line, count / found.total()) for line, count in found.most_common())
 
     def _line(self, node: Node) -> SourceLine:
-        if not self._files:
-            self._files = _paths(self._reader)
         return SourceLine(self._files.get(node.file, ""), node.line)
-
-
-def _paths(reader: SessionReader) -> dict[int, str]:
-    from fx_explorer.model import SourceFile
-
-    return {row.id: row.path for row in reader.rows(SourceFile)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.memory.graph_memory import GraphMemory, graph_memory, symbol_values
-from fx_explorer.analysis.memory.step import TANGENT, Segment, Step, step_of
+from fx_explorer.analysis.memory.step import TANGENT, Segment, StepMemory, step_of
 from fx_explorer.analysis.memory.wrapper_code import UnreadableCode
 from fx_explorer.analysis.variants.lineage import documents_of_variant, saving_variant, variants_in_use
 from fx_explorer.session import SessionReader
@@ -27,7 +27,7 @@ class Unread:
 class SessionMemory:
     """The predicted step of a session."""
 
-    step: Step
+    step: StepMemory
     unread: tuple[Unread, ...]
     left_out: int
     """Compilations of the same functions for other inputs, which are other steps."""

@@ -69,7 +69,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepMemory:
     """What a step holds, and when. Moments are numbered from 0; ``end`` is the last one."""
 
     held: tuple[Held, ...]
@@ -92,7 +92,7 @@ class Segment:
     saved: Sequence[model.SavedTensor]
 
 
-def step_of(reader: SessionReader, segments: Sequence[Segment], *, tangents_are_held: bool) -> Step:
+def step_of(reader: SessionReader, segments: Sequence[Segment], *, tangents_are_held: bool) -> StepMemory:
     """Put the graphs of a step together. ``tangents_are_held`` says whether the gradients of outputs
     are there in full, and until the end of the backward that takes them.
     """
@@ -112,7 +112,7 @@ class _Assembly:
     there: set[tuple[object, ...]] = field(default_factory=set)
     """Parameters and buffers that were counted: two graphs may take the same."""
 
-    def step(self) -> Step:
+    def step(self) -> StepMemory:
         self._names, self._crossings = InputNames(self.reader), Crossings(self.reader)
         kept = [self._forward(at, segment) for at, segment in enumerate(self.segments)]
         backward_from = self.now
@@ -124,7 +124,9 @@ class _Assembly:
                 self.held += _until_the_end(kept[at].values())
         end = self.now
         held = tuple(replace(one, end=min(one.end, end)) for one in self.held)
-        return Step(held, tuple(self.moments), backward_from if has_backward else end, end, self.saved_bytes, self.assumed)
+        return StepMemory(
+            held, tuple(self.moments), backward_from if has_backward else end, end, self.saved_bytes, self.assumed
+        )
 
     # forward
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fx_explorer.analysis.memory.replay import UNKNOWN
-from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind, Moment, Step
+from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind, Moment, StepMemory
 
 BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input")
 """What is there before the step."""
@@ -30,7 +30,7 @@ class Point:
 class Usage:
     """The memory of one device over a step."""
 
-    step: Step
+    step: StepMemory
     device: str
     points: tuple[Point, ...]
     """In the order of the step; the first is what is there before it."""
@@ -76,7 +76,7 @@ class Usage:
         return found
 
 
-def usage(step: Step) -> Usage:
+def usage(step: StepMemory) -> Usage:
     """Add up a step on the device that holds most of it."""
     sizes: Counter[str] = Counter()
     for one in step.held:

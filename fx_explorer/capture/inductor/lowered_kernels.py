@@ -14,7 +14,7 @@ import torch
 from fx_explorer.capture.aot.stored_outputs import StoredOutput
 from fx_explorer.capture.inductor.autotuning.template_choices import TemplateChoice
 from fx_explorer.capture.links.own_kernels import CopiedLines
-from fx_explorer.model.rows.kernel import KernelLanguage
+from fx_explorer.model.rows.kernels.kernel import KernelLanguage
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.bench import bench_table
 from fx_explorer.tui.views.breaks import breaks_table
 from fx_explorer.tui.views.console import console_table
 from fx_explorer.tui.views.graphs import graphs_table
 from fx_explorer.tui.views.guards import guards_table
 from fx_explorer.tui.views.kernels import kernels_table
-from fx_explorer.tui.views.ledger import ledger_table
 from fx_explorer.tui.views.memory import memory_table
+from fx_explorer.tui.views.performance.bench import bench_table
+from fx_explorer.tui.views.performance.ledger import ledger_table
+from fx_explorer.tui.views.performance.step_memory import step_memory_table
+from fx_explorer.tui.views.performance.time import time_table
 from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.sizes import sizes_table
-from fx_explorer.tui.views.step_memory import step_memory_table
 from fx_explorer.tui.views.table import Table
-from fx_explorer.tui.views.time import time_table
 
 TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "graphs": graphs_table,

@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 
 from fx_explorer.capture.inductor.wrapper_clock import PART, WRAPPER, WrapperClock
-from fx_explorer.model.rows.ledger import NOT_KNOWN
+from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.worker.bench.work import Call, device_times
 
 CALLS = 40

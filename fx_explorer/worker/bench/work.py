@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
-from fx_explorer.model.rows.ledger import NOT_KNOWN
+from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 
 WARM_UP_CALLS, DEVICE_CALLS = 5, 30
 

@@ -22,7 +22,7 @@ from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CardCeiling, LedgerCall
-from fx_explorer.model.rows.ledger import NOT_KNOWN
+from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.worker.bench.calls import Caller, is_on_gpu
 from fx_explorer.worker.bench.compiling import uncompiled
 from fx_explorer.worker.bench.timing import timed, warmed_up

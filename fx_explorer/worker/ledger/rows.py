@@ -10,13 +10,13 @@ from pathlib import Path
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
 from fx_explorer.model import Artifact, Compilation, Direction, LedgerKind, LedgerOperator, LedgerStep
-from fx_explorer.model.rows.ledger import NOT_KNOWN
+from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.bench.work import DeviceTimes, Work
 from fx_explorer.worker.ledger.accounting import CallSeconds
 from fx_explorer.worker.ledger.eager_operators import EagerOperator
 from fx_explorer.worker.ledger.launch_cost import LaunchCost
-from fx_explorer.worker.ledger.timeline import Step
+from fx_explorer.worker.ledger.timeline import CallStep
 
 GENERATED = ("cpp_", "triton_")
 
@@ -34,7 +34,7 @@ class Measured:
     """What was measured of a call, each by itself."""
 
     whole: CallSeconds
-    steps: Sequence[Step]
+    steps: Sequence[CallStep]
     clock: FrameClock
     wrappers: WrapperClock
     guards: Mapping[int, float]
@@ -98,10 +98,10 @@ class _Rows:
         yield replace(row, kind="launch", host_s=launch_s, iqr_s=0.0, moved_bytes=NOT_KNOWN)
         yield replace(row, host_s=row.host_s - launch_s)
 
-    def _part(self, step: Step) -> WrapperPart:
+    def _part(self, step: CallStep) -> WrapperPart:
         return self._measured.wrappers.parts[step.part]
 
-    def _row(self, step: Step, host_s: float, iqr_s: float) -> LedgerStep:
+    def _row(self, step: CallStep, host_s: float, iqr_s: float) -> LedgerStep:
         frame = self._measured.clock.frames[step.frame].compilation if step.frame >= 0 else ""
         row = LedgerStep(0, 0, 0, step.kind, "", frame, self._direction(step), 0, "", 0, host_s, iqr_s)
         cut = self._measured.clock.cuts.get(step.frame)
@@ -109,10 +109,10 @@ class _Rows:
             row = replace(row, file=cut.file, user_line=cut.line)
         return self._in_wrapper(row, step) if step.part >= 0 else row
 
-    def _direction(self, step: Step) -> Direction:
+    def _direction(self, step: CallStep) -> Direction:
         return "backward" if step.is_backward else ""
 
-    def _in_wrapper(self, row: LedgerStep, step: Step) -> LedgerStep:
+    def _in_wrapper(self, row: LedgerStep, step: CallStep) -> LedgerStep:
         """Return the row with what is known of a part of a wrapper."""
         part, work = self._part(step), self._measured.work.get(step.part)
         known = self._codes.get(part.file, [])
@@ -128,7 +128,7 @@ class _Rows:
         device = self._measured.device
         return replace(row, device_s=device.of_parts.get(step.part, 0.0) / self._passes[step.part]) if device else row
 
-    def _each(self, number: int, step: Step) -> int:
+    def _each(self, number: int, step: CallStep) -> int:
         """Return what one of the passes of a part has, when they share it equally."""
         return number // self._passes[step.part] if number > 0 else NOT_KNOWN
 

@@ -44,7 +44,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CallStep:
     """What passes between two ticks."""
 
     kind: LedgerKind
@@ -70,7 +70,7 @@ class _Now:
     in_graph: bool = False
 
 
-def steps(ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Part]) -> list[Step]:
+def steps(ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Part]) -> list[CallStep]:
     """Return the step behind each tick but the last, which ends the call."""
     now, found = _Now(), []
     for (_, kind, number), (_, following, _) in pairwise(ticks):
@@ -79,7 +79,7 @@ def steps(ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Par
     return found if any(step.part >= 0 for step in found if step.is_backward) else list(map(_uncompiled_backward, found))
 
 
-def _uncompiled_backward(step: Step) -> Step:
+def _uncompiled_backward(step: CallStep) -> CallStep:
     """Return the step of a call whose backward runs no generated code: it is work, and not around some."""
     return replace(step, kind="graph") if step.kind == "autograd" else step
 
@@ -113,23 +113,23 @@ def _follow_frames(now: _Now, kind: str, number: int) -> None:
         now.frames.pop()
 
 
-def _step(now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: Sequence[Part]) -> Step:
+def _step(now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: Sequence[Part]) -> CallStep:
     frame, backward = now.frames[-1] if now.frames else -1, now.mark == BACKWARD
     looks_up = following == "enter"
     if kind in ("wrapper", "part", "wrapper_end") and now.wrappers:
         part = now.wrappers[-1]
-        return Step(_of_part(parts[part]), frame, part, backward)
+        return CallStep(_of_part(parts[part]), frame, part, backward)
     if now.in_graph:
-        return Step("graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward)
+        return CallStep("graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward)
     if frame >= 0:
-        return Step(_in_frame(kind, frames[frame], frame in now.resumed, looks_up), frame, -1, backward, looks_up)
+        return CallStep(_in_frame(kind, frames[frame], frame in now.resumed, looks_up), frame, -1, backward, looks_up)
     if now.mark in _OF_MARK:
-        return Step(_OF_MARK[now.mark], is_backward=backward, has_lookup=looks_up)
+        return CallStep(_OF_MARK[now.mark], is_backward=backward, has_lookup=looks_up)
     if backward:
-        return Step("autograd", is_backward=True, has_lookup=looks_up)
+        return CallStep("autograd", is_backward=True, has_lookup=looks_up)
     # Before the first compiled frame and behind the last one; between two of them the program runs.
     is_edge = kind in MARKS or following in MARKS
-    return Step("entry" if is_edge and (looks_up or kind == "leave") else "python", has_lookup=looks_up)
+    return CallStep("entry" if is_edge and (looks_up or kind == "leave") else "python", has_lookup=looks_up)
 
 
 def _of_part(part: Part) -> LedgerKind:

@@ -26,7 +26,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import BuildOrigin
-from fx_explorer.model.rows.kernel_build import NOT_KNOWN
+from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
 
 MAX_SIZES = 50
 """Sizes that are kept of a kernel's launches: those with still other sizes are counted together."""

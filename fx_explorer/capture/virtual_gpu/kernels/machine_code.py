@@ -22,7 +22,7 @@ from fx_explorer.capture.virtual_gpu.cache_trust import refuse_untrusted
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
-from fx_explorer.model.rows.kernel_build import NOT_KNOWN
+from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
 
 BYTES_OF_A_REGISTER = 4
 

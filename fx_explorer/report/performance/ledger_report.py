@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
-from fx_explorer.analysis.ledger.guard_costs import GuardCosts
+from fx_explorer.analysis.ledger.guard_counts import GuardCounts
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import remedies
 from fx_explorer.analysis.ledger.table import KIND_HEADER, LINE_HEADER, Cells, kind_rows, line_rows, step_header, step_row
@@ -26,10 +26,10 @@ SCHEMA = "fx-explorer/ledger/1"
 MOST_LINES = 12
 """Lines of the user's that the text has; the other formats have all."""
 
-Format = Callable[[LedgerFigures, GuardCosts, bool], str]
+Format = Callable[[LedgerFigures, GuardCounts, bool], str]
 
 
-def ledger_text(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+def ledger_text(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
     """Return the verdict and the tables as plain text; with ``steps`` every step of the call."""
     lines = [*verdict(figures), "", *_columns(KIND_HEADER, kind_rows(figures)), ""]
     lines += [*_columns(LINE_HEADER, _most(line_rows(figures))), ""]
@@ -38,7 +38,7 @@ def ledger_text(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
     return "\n".join(map(printable, [*lines, *_guards(guards), *_notes(figures)])).rstrip() + "\n"
 
 
-def ledger_markdown(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+def ledger_markdown(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
     """Return the verdict as a list and the tables, to be put into an issue."""
     tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, line_rows(figures))]
     tables += [(step_header(figures), _steps(figures))] if steps else []
@@ -46,7 +46,7 @@ def ledger_markdown(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> 
     return "\n".join([*told, *(line for header, rows in tables for line in _markdown(header, rows))]) + "\n"
 
 
-def ledger_csv(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+def ledger_csv(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
     """Return a line for each step in order, with times in seconds."""
     out = io.StringIO()
     rows = [_step(figures, entry) for entry in figures.entries]
@@ -56,12 +56,12 @@ def ledger_csv(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
     return out.getvalue()
 
 
-def ledger_json(figures: LedgerFigures, guards: GuardCosts, steps: bool) -> str:
+def ledger_json(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
     """Return everything as JSON."""
     return json.dumps({"schema": SCHEMA, **ledger_object(figures, guards)}, indent=2) + "\n"
 
 
-def ledger_object(figures: LedgerFigures, guards: GuardCosts) -> dict[str, object]:
+def ledger_object(figures: LedgerFigures, guards: GuardCounts) -> dict[str, object]:
     """Return everything as the report has it under ``ledger``."""
     call = {name: _or_null(value) for name, value in asdict(figures.call).items() if name != "id"}
     found = line_times(figures)
@@ -145,7 +145,7 @@ def _markdown(header: Cells, rows: Sequence[Cells]) -> Iterator[str]:
         yield f"| {' | '.join(_in_markdown(text) for text in row)} |"
 
 
-def _guards(guards: GuardCosts) -> Iterator[str]:
+def _guards(guards: GuardCounts) -> Iterator[str]:
     whole = guards.in_cpp + guards.in_python
     if not whole:
         return

@@ -38,7 +38,7 @@ CeilingKind = Literal["memory", "fp32", "tf32", "bf16", "fp16"]
 
 @dataclass(frozen=True, slots=True)
 class CardCeiling:
-    """The most that was measured of a card: bytes per second (``memory``), or operations. The last
+    """The most that was measured of a card or processor: bytes per second (``memory``), or operations. The last
     of its kind counts.
     """
 

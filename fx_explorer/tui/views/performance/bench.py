@@ -78,7 +78,7 @@ def _about(one: CellFigures) -> list[str]:
 
 
 def _picture(figures: BenchFigures) -> str:
-    from fx_explorer.report.bench_picture import bench_plot
+    from fx_explorer.report.performance.bench_picture import bench_plot
 
     try:
         return bench_plot(figures, PLOT_WIDTH, PLOT_HEIGHT, colours=False)

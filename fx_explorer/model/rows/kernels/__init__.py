@@ -1,0 +1,1 @@
+"""Rows about kernels: generated, built, launched."""

@@ -1,0 +1,1 @@
+"""Rows about how fast a program runs."""

@@ -1,0 +1,1 @@
+"""What was measured or predicted of speed and memory, as reports and pictures."""

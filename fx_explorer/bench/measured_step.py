@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import median
 
 from fx_explorer.bench.contender_process import CellFailed, ContenderProcess
+from fx_explorer.bench.plan import Contender
 from fx_explorer.client import leftovers
-from fx_explorer.model import BenchTask, CaptureRequest
+from fx_explorer.model import BenchTask
 
 ROUNDS = 8
 """Rounds in which the ways take turns."""
@@ -40,16 +41,7 @@ class MeasuredStep:
         return median(self.calls_s) if self.calls_s else None
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way of running the program: uncompiled, or compiled with some settings."""
-
-    name: str
-    request: CaptureRequest
-    is_compiled: bool = True
-
-
-async def measured_steps(ways: Sequence[Way], python: str, timeout_s: float | None, tell: Told) -> list[MeasuredStep]:
+async def measured_steps(ways: Sequence[Contender], python: str, timeout_s: float | None, tell: Told) -> list[MeasuredStep]:
     """Measure every way; the uncompiled one is first, since the others are compared with it. A way that
     fails says why, and where the first one does, all do. Raises WorkerError when the interpreter
     cannot be started.
@@ -70,7 +62,7 @@ class _Measuring:
         self._tell = tell
         self._found: dict[str, MeasuredStep] = {}
 
-    async def all(self, ways: Sequence[Way]) -> list[MeasuredStep]:
+    async def all(self, ways: Sequence[Contender]) -> list[MeasuredStep]:
         running: dict[str, ContenderProcess] = {}
         async with contextlib.AsyncExitStack() as until:
             for way in ways:
@@ -88,12 +80,12 @@ class _Measuring:
                 await self._asked(running, name, "step")
         return [self._found[way.name] for way in ways]
 
-    def _leave_out(self, ways: Sequence[Way]) -> None:
+    def _leave_out(self, ways: Sequence[Contender]) -> None:
         """Say of every way but the first that there is nothing to compare it with."""
         for way in ways[1:]:
             self._found[way.name] = MeasuredStep(way.name, message="the uncompiled program fails")
 
-    async def _started(self, way: Way, until: contextlib.AsyncExitStack) -> ContenderProcess | None:
+    async def _started(self, way: Contender, until: contextlib.AsyncExitStack) -> ContenderProcess | None:
         task = BenchTask(way.request, way.is_compiled, reference=str(self._folder / "uncompiled.pt"))
         self._found[way.name] = MeasuredStep(way.name)
 

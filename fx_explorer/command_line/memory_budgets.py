@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fx_explorer.bench.measured_step import MeasuredStep, Told, Way, measured_steps
+from fx_explorer.bench.measured_step import MeasuredStep, Told, measured_steps
+from fx_explorer.bench.plan import UNCOMPILED, Contender
 from fx_explorer.model import CaptureRequest
 from fx_explorer.report.performance.memory_report import Json, memory_object, memory_report
 from fx_explorer.session import SessionReader
@@ -16,8 +17,6 @@ from fx_explorer.trials.recapture import TrialWorker, recapture
 
 BUDGET = "functorch.activation_memory_budget"
 """torch/_functorch/config.py: 1 saves what is fastest, 0 computes everything again."""
-
-UNCOMPILED = "uncompiled"
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ async def try_budgets(
         trials.append(BudgetTrial(budget, captured.found))
     if not measures:
         return BudgetTrials(trials)
-    ways = [Way(UNCOMPILED, replace(request, build=True), is_compiled=False)]
-    ways += [Way(trial.name, replace(_with(request, trial.budget), build=True)) for trial in trials]
+    ways = [Contender(UNCOMPILED, replace(request, build=True), is_compiled=False)]
+    ways += [Contender(trial.name, replace(_with(request, trial.budget), build=True)) for trial in trials]
     uncompiled, *compiled = await measured_steps(ways, worker.python, worker.timeout_s, tell)
     found = [replace(trial, measured=step) for trial, step in zip(trials, compiled, strict=True)]
     return BudgetTrials(found, uncompiled)

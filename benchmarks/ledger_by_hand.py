@@ -3,7 +3,8 @@
 For every model: how much of a call its steps account for, and the time of each kernel (generated kernels by their names,
 library calls by their operators) beside what ``torch.profiler`` says of the same compiled program, called by a script of a few
 lines. On the CPU that script has Inductor put a record around each kernel (``cpp.enable_kernel_profile``). Both wait after each
-call. The profiler takes about a microsecond for each record within an operator, so on the CPU only long kernels are compared.
+call. They share the compiler's caches, because each kernel of a GPU is to run in the one configuration that was found fastest: two
+searches often choose differently where kernels take 2 µs. The profiler takes about a microsecond for each record within an operator, so on the CPU only long kernels are compared.
 
     python -m benchmarks.ledger_by_hand [MODEL ...] [--device cuda]
 """
@@ -19,6 +20,8 @@ import tempfile
 from typing import Any
 
 from benchmarks.common import ROOT
+
+IMPORTS = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 MODELS = ("mlp", "convnet", "transformer", "gpt2", "bert", "vit")
 
@@ -64,26 +67,27 @@ print(json.dumps({key: middle(times) for key, times in took.items()}))
 """
 
 
-def ledger_of(model: str, device: str) -> dict[str, Any]:
+def ledger_of(model: str, device: str, folder: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "fx_explorer", "ledger", "benchmarks/models.py", "--format", "json", "--no-train"]
     command += ["--call", f"build({model!r})", "--inputs", f"inputs({model!r})", "--device", device]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
-    told: dict[str, Any] = json.loads(ended.stdout)
+    told: dict[str, Any] = json.loads(printed_by(command, folder))
     return told
 
 
-def by_hand(model: str, device: str) -> dict[str, float]:
+def by_hand(model: str, device: str, folder: str) -> dict[str, float]:
     """Return µs per call of everything that torch's profiler names."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", BY_HAND, model, device]
-        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(f"{model} by hand ended with {ended.returncode}:\n{ended.stderr}")
-    told: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
+    command = [sys.executable, "-c", BY_HAND, model, device]
+    told: dict[str, float] = json.loads(printed_by(command, folder).splitlines()[-1])
     return told
+
+
+def printed_by(command: list[str], folder: str) -> str:
+    """Return what a process prints whose compiler caches lie in the folder."""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder, "PYTHONPATH": IMPORTS}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(f"{' '.join(command[:6])} … ended with {ended.returncode}:\n{ended.stderr}")
+    return ended.stdout
 
 
 def kernels(told: dict[str, Any], device: str) -> dict[str, float]:
@@ -107,7 +111,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     arguments = parser.parse_args()
     for model in arguments.models or MODELS:
-        told, hand = ledger_of(model, arguments.device), by_hand(model, arguments.device)
+        with tempfile.TemporaryDirectory() as folder:
+            hand, told = by_hand(model, arguments.device, folder), ledger_of(model, arguments.device, folder)
         pairs = []
         for name, took_us in kernels(told, arguments.device).items():
             same = [value for key, value in hand.items() if key == name or (name.startswith("cpp_") and key.endswith(name))]

@@ -4,7 +4,7 @@ Each target is measured by ``fx-explorer bench`` twice, and in between by a scri
 each contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their
 intervals overlap) and the script lies within the spread of the bench.
 
-    python -m benchmarks.bench_by_hand [TARGET ...] [--budget 15] [--device cuda]
+    python -m benchmarks.bench_by_hand [TARGET ...] [--budget 15] [--batch N] [--device cuda]
 """
 
 from __future__ import annotations
@@ -117,11 +117,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", default=[], choices=[[], *TARGETS], metavar="TARGET")
     parser.add_argument("--budget", type=float, default=15.0, help="seconds for each cell of a bench (default: 15)")
+    parser.add_argument("--batch", type=int, help="one batch, instead of each target's own")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     arguments = parser.parse_args()
     agree = ratios_agree = near = count = compared = 0
     for name in arguments.targets or TARGETS:
         model, batches = TARGETS[name]
+        batches = (arguments.batch,) if arguments.batch else batches
         first, first_speed = benched(model, batches, arguments.budget, arguments.device)
         hand = {key: by_hand(model, *key, arguments.device) for key in first}
         second, second_speed = benched(model, batches, arguments.budget, arguments.device)

@@ -151,6 +151,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         stance=arguments.stance,
         settings=dict(arguments.setting),
         ledger=getattr(arguments, "ledger", False),
+        workspaces=getattr(arguments, "workspaces", False),
         record_bytecode=getattr(arguments, "record_bytecode", False),
         gpu=gpu,
         no_weights=getattr(arguments, "no_weights", False),

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
-Nothing is built and nothing is measured: the wrapper that Inductor writes is read statement by statement, so that the answer
-for a GPU is there without one (--gpu h100). A step is a call and its backward, with no gradients before it. With --measure the
-program is built and called, compiled and uncompiled, in processes of their own.
+Nothing is built and the compiled program is not run: the wrapper that Inductor writes is read statement by statement, so that
+the answer for a GPU is there without one (--gpu h100). A GPU that is there (--device cuda) is asked what library calls take
+while they work. A step is a call and its backward, with no gradients before it. With --measure the program is built and
+called, compiled and uncompiled, in processes of their own.
 
 examples:
   fx-explorer memory model.py                            the peak of a training step, and the timeline
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_force_argument(parser)
     add_allow_argument(parser)
     add_capture_arguments(parser)
+    parser.set_defaults(workspaces=True)
 
 
 def _budgets(text: str) -> tuple[float, ...]:

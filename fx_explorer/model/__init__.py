@@ -32,7 +32,7 @@ from fx_explorer.model.rows.guard import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.model.rows.kernels.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
+from fx_explorer.model.rows.kernels.kernel import Kernel, KernelCall, KernelLanguage, LibraryWorkspace, WithoutKernel
 from fx_explorer.model.rows.kernels.kernel_build import (
     LEVELS,
     SOURCE_LEVEL,
@@ -171,6 +171,7 @@ __all__ = [
     "LedgerOperator",
     "LedgerStep",
     "Level",
+    "LibraryWorkspace",
     "LineNode",
     "LineSource",
     "Link",

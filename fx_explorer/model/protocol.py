@@ -91,6 +91,10 @@ class CaptureRequest:
     """Call the compiled target again and again, and account for the time of a call (LedgerCall,
     LedgerStep, LedgerOperator). Of worth with ``build`` only.
     """
+    workspaces: bool = False
+    """Make each library call once, alone, to see what it takes of the GPU's memory while it works
+    (LibraryWorkspace). Of worth on a GPU only.
+    """
     record_bytecode: bool = False
     """Call the target once more when it has run, and record what Dynamo's bytecode does
     (BytecodeRun).

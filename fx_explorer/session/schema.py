@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -47,6 +47,7 @@ TABLES: dict[type, str] = {
     model.KernelLaunch: "kernel_launch",
     model.KernelTime: "kernel_time",
     model.CardCeiling: "card_ceiling",
+    model.LibraryWorkspace: "library_workspace",
     model.WithoutKernel: "without_kernel",
     model.Link: "link",
     model.LineNode: "line_node",

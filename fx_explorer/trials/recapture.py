@@ -68,7 +68,9 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
     """Return ``request`` without a pause and without what is recorded on demand only, then with
     ``changes``, fields of a CaptureRequest.
     """
-    plain = replace(request, session="", pause="", stay=False, measure_breaks=False, ledger=False, record_bytecode=False)
+    plain = replace(
+        request, session="", pause="", stay=False, measure_breaks=False, ledger=False, workspaces=False, record_bytecode=False
+    )
     return replace(plain, **changes)
 
 

@@ -94,6 +94,11 @@ class RequestRecording:
             self._record_steps(self.recording)
         self._progress.say("the program has ended; its graphs are about to be compiled")
         self._finish_stepping()
+        if self.recording and self.recording.library_calls:
+            from fx_explorer.worker.kernels.workspaces import add_workspaces
+
+            self._progress.say("asking the GPU what library calls take while they work")
+            add_workspaces(self.recording)
 
     def why_nothing_compiled(self, ended: Outcome) -> str:
         """Return what kept the program from compiling anything, as far as it is known."""

@@ -8,6 +8,7 @@ is held until the end. The optimizer runs outside of it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -20,10 +21,10 @@ from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.analysis.memory.sizes import rounded
 from fx_explorer.session import SessionReader
 
-MemoryKind = Literal["parameter", "buffer", "input", "activation", "output", "tangent", "gradient", "temporary"]
+MemoryKind = Literal["parameter", "buffer", "input", "activation", "output", "tangent", "gradient", "temporary", "workspace"]
 """Whose memory it is. ``activation``: what the forward computed and keeps for the backward.
 ``tangent``: the gradient of an output, with which a backward begins. ``temporary``: needed only
-inside one graph.
+inside one graph. ``workspace``: what a library call takes while it works.
 """
 
 KINDS: tuple[MemoryKind, ...] = (
@@ -35,6 +36,7 @@ KINDS: tuple[MemoryKind, ...] = (
     "tangent",
     "gradient",
     "temporary",
+    "workspace",
 )
 
 
@@ -278,7 +280,10 @@ class _Assembly:
         """Go to the moment after a graph."""
         name = graph.compilation.name
         for kernel in graph.replayed.kernels:
-            self.moments.append(Moment(self.now + kernel.at, graph.calls[kernel.line], name, graph.direction))
+            call, at = graph.calls[kernel.line], self.now + kernel.at
+            self.moments.append(Moment(at, call, name, graph.direction))
+            if call.workspace_bytes > 0:
+                self.held.append(_workspace(call, at, graph))
         self.assumed += len(graph.replayed.assumed)
         self.now += graph.replayed.end
 
@@ -292,6 +297,12 @@ TANGENT = "tangents_"
 
 def _taken(lifetime: Lifetime) -> int:
     return UNKNOWN if lifetime.size_bytes == UNKNOWN else rounded(lifetime.size_bytes, lifetime.device)
+
+
+def _workspace(call: CallOfKernel, at: int, graph: GraphMemory) -> Held:
+    """Return what a library call takes while it works."""
+    device = Counter(one.device for one in graph.replayed.storages).most_common(1)[0][0]
+    return Held("workspace", call.name, call.workspace_bytes, device, at, at + 1, call.node, call.name)
 
 
 def _until_the_end(kept: Iterable[Held]) -> list[Held]:

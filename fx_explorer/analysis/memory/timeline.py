@@ -69,6 +69,7 @@ SHADES: dict[MemoryKind, str] = {
     "tangent": "▒",
     "gradient": "▒",
     "temporary": "░",
+    "workspace": "░",
 }
 """How a kind is drawn: what is there before the step, what is saved, gradients and outputs, and
 temporaries.

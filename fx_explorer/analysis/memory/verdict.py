@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer import model
+from fx_explorer.analysis.memory.replay import UNKNOWN
 from fx_explorer.analysis.memory.session_memory import SessionMemory
 from fx_explorer.analysis.memory.step import Held, MemoryKind, Moment
 from fx_explorer.analysis.memory.usage import Usage
@@ -21,13 +22,14 @@ IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
     "tangent": ("loss grads", "gradients of outputs, with which the backward begins"),
     "gradient": ("gradients", "gradients"),
     "temporary": ("temporary", "temporaries, needed only inside one graph"),
+    "workspace": ("workspace", "what a library call takes while it works"),
 }
 """Kind → its name in a table, and in a sentence."""
 
-NOT_COUNTED = (
-    "Not counted: memory that libraries take while they work (cuBLAS, cuDNN, oneDNN), what Python allocates outside of the "
-    "graphs, and the optimizer."
-)
+NOT_ASKED = "memory that libraries take while they work (cuBLAS, cuDNN, oneDNN)"
+
+KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
+"""What is not counted where the GPU was asked what each library call takes."""
 
 
 def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recomputed: str = "") -> list[str]:
@@ -38,7 +40,12 @@ def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recompute
         why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
         return ["Nothing can be said about the memory of a step.", *why]
     told = [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used)]
-    return [*told[:3], *filter(None, [recomputed]), *told[3:], NOT_COUNTED]
+    return [*told[:3], *filter(None, [recomputed]), *told[3:], _not_counted(used)]
+
+
+def _not_counted(used: Usage) -> str:
+    asked = any(moment.call.workspace_bytes != UNKNOWN for moment in used.step.moments)
+    return f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the graphs, and the optimizer."
 
 
 def _peak(used: Usage, paths: dict[int, str]) -> str:
@@ -108,6 +115,8 @@ def name_of(one: Held) -> str:
         return f"gradient of {one.name}" if one.name else "gradient"
     if one.kind == "tangent":
         return "gradient of an output"
+    if one.kind == "workspace":
+        return f"workspace of {one.name.removesuffix('.default').rpartition('.')[2]}"
     return one.name
 
 

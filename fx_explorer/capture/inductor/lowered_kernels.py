@@ -14,6 +14,7 @@ import torch
 from fx_explorer.capture.aot.stored_outputs import StoredOutput
 from fx_explorer.capture.inductor.autotuning.template_choices import TemplateChoice
 from fx_explorer.capture.links.own_kernels import CopiedLines
+from fx_explorer.model.library_call import LibraryCall
 from fx_explorer.model.rows.kernels.kernel import KernelLanguage
 
 
@@ -31,6 +32,8 @@ class GeneratedCall:
     """All choices there were for a template or library call, the one that was taken first (on a GPU
     the fastest).
     """
+    alone: LibraryCall | None = None
+    """How a library call is made alone, where that was asked for and can be done."""
 
 
 @dataclass(frozen=True, slots=True)

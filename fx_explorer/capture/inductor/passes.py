@@ -39,7 +39,8 @@ def pass_hooks(recording: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kernel_hooks(recording: Recording) -> Iterator[None]:
-    with kernel_recording(functools.partial(_on_kernels, recording)) as kernels:
+    asks = recording.request.workspaces
+    with kernel_recording(functools.partial(_on_kernels, recording), makes_calls_alone=asks) as kernels:
         for view, reason in kernels.unavailable.items():
             recording.unavailable(view, reason)
         yield

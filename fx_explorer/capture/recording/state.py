@@ -45,6 +45,7 @@ from fx_explorer.model import (
     OptionInForce,
     Stage,
 )
+from fx_explorer.model.library_call import LibraryCall
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
 
@@ -100,6 +101,8 @@ class Recording:
         """
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were generated here."""
+        self.library_calls: dict[int, LibraryCall] = {}
+        """Call of a library on a GPU → how it is made alone, where that is wanted."""
         self.counters: dict[str, Counter[str]] = {}
         """Group → torch's counts while it was observed, such as ``counters["graph_break"]``."""
         self.options_in_force: list[OptionInForce] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from fx_explorer import model
 from fx_explorer.analysis.memory.session_memory import SessionMemory, session_memory
 from fx_explorer.analysis.memory.timeline import bar, timeline
 from fx_explorer.analysis.memory.usage import Usage, usage
 from fx_explorer.analysis.memory.verdict import name_of, verdict
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.sources import source_paths
 from tests.capture.recorded import Compile, failures, record
 
@@ -176,3 +178,41 @@ def test_a_backend_without_output_code_is_told_and_not_guessed(tmp_path: Path) -
     assert not memory.is_known
     assert [one.direction for one in memory.unread] == ["forward", "backward"]
     assert "no output code was made" in memory.unread[0].reason
+
+
+# what library calls take while they work
+
+
+def with_workspaces(path: Path, step: Predicted, size_bytes: int) -> SessionReader:
+    """A copy of the session, in which each library call was seen to take so much on a GPU."""
+    copied = path / "workspaces.fxs"
+    with sqlite3.connect(step.reader.path) as original, sqlite3.connect(copied) as copy:
+        original.backup(copy)
+    library = {kernel.id for kernel in step.reader.rows(model.Kernel, language="extern")}
+    calls = [call.id for call in step.reader.rows(model.KernelCall) if call.kernel in library]
+    with SessionWriter(copied) as writer:
+        writer.add_all(model.LibraryWorkspace(0, call, size_bytes) for call in calls)
+    return SessionReader(copied)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1000, 10_000_000])
+def test_a_workspace_is_held_while_its_call_works_and_no_longer(tmp_path: Path, step: Predicted, size_bytes: int) -> None:
+    used = usage(session_memory(with_workspaces(tmp_path, step, size_bytes)).step)
+    calls = [moment for moment in used.step.moments if moment.call.name.startswith("extern_kernels")]
+    assert calls
+    for at in range(used.step.end):
+        is_call = any(moment.at == at for moment in calls)
+        taken = [one.size_bytes for one in used.held_at(at) if one.kind == "workspace"]
+        assert taken == ([size_bytes] if is_call and size_bytes else [])
+    during = max(sum(one.size_bytes for one in step.used.held_at(moment.at)) for moment in calls)
+    assert used.peak.total_bytes == max(step.used.peak.total_bytes, during + size_bytes)
+
+
+def test_a_workspace_has_the_name_of_its_operator_and_is_told(tmp_path: Path, step: Predicted) -> None:
+    reader = with_workspaces(tmp_path, step, 10_000_000)
+    memory = session_memory(reader)
+    told = verdict(memory, usage(memory.step), source_paths(reader))
+    assert {name_of(one) for one in memory.step.held if one.kind == "workspace"} <= {"workspace of addmm", "workspace of mm"}
+    assert "what a library call takes while it works" in told[1]
+    assert told[-1].startswith("Not counted: workspaces that cuBLAS keeps for good")
+    assert verdict(step.memory, step.used, source_paths(step.reader))[-1].startswith("Not counted: memory that libraries take")

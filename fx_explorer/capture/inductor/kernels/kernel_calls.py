@@ -23,6 +23,7 @@ from fx_explorer.capture.inductor.kernel_estimates import (
 )
 from fx_explorer.capture.inductor.kernels.kernel_text import definitions, inlined
 from fx_explorer.capture.inductor.kernels.without_kernel import without_kernel
+from fx_explorer.capture.inductor.library_calls import library_call
 from fx_explorer.capture.inductor.lines.code_marks import CallInProgress, CodeMark, LineNodes, marked_lines
 from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.inductor.origins import buffers, extern_name, extern_origins, origins, runs_of
@@ -49,6 +50,8 @@ class LoweringInProgress:
 
     lowering: Any
     outer: LoweringInProgress | None
+    makes_calls_alone: bool = False
+    """Whether it is noted how library calls are made alone."""
     result: Any = None
     error: str = ""
     nested: list[LoweringInProgress] = field(default_factory=list)
@@ -195,6 +198,8 @@ class LoweringInProgress:
         positions = {node: position for position, node in enumerate(module.graph.nodes)}
         operations = getattr(self.lowering, "operations", ())
         add_concatenations(operations, self._calls)
+        lines = text.split("\n")
+        generated = _kernels(self._calls, positions, text, shift, self.lowering)
         return LoweredKernels(
             module=module,
             graph_id=self.lowering.graph_id,
@@ -203,12 +208,19 @@ class LoweringInProgress:
             is_backward=bool(self.lowering.is_backward),
             is_inference=bool(self.lowering.is_inference),
             output_code=text,
-            kernels=tuple(map(self._with_copied, _kernels(self._calls, positions, text, shift, self.lowering))),
+            kernels=tuple(self._with_copied(self._with_alone(kernel, lines)) for kernel in generated),
             without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
             error=self.error,
             problems=tuple(self.problems),
             outputs=() if self.error else stored_outputs(self.lowering),
         )
+
+    def _with_alone(self, kernel: GeneratedKernel, lines: Sequence[str]) -> GeneratedKernel:
+        """Return a library call with how it is made alone, where that is asked for."""
+        if kernel.language != "extern" or not self.makes_calls_alone:
+            return kernel
+        written = ((call, lines[call.line - 1] if call.line else "") for call in kernel.calls)
+        return replace(kernel, calls=tuple(replace(call, alone=library_call(line, self.lowering)) for call, line in written))
 
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
         """Return a kernel of the user's with the lines it was copied from. One that was not written

@@ -103,6 +103,8 @@ class _KernelRows:
     def add_library_call(self, kernel: GeneratedKernel, call: GeneratedCall) -> None:
         kernel_id = self._add_kernel(kernel, first_line=call.line, artifact=0)
         call_id = self._add_call(kernel_id, 0, call)
+        if call.alone and call.alone.device:
+            self._recording.library_calls[call_id] = call.alone
         self._add_choices(kernel_id, kernel, [call_id])
 
     def add_generated(self, kernel: GeneratedKernel) -> None:

@@ -59,6 +59,19 @@ class KernelCall:
 
 
 @dataclass(frozen=True, slots=True)
+class LibraryWorkspace:
+    """What a library call was seen to take of a GPU's memory while it worked."""
+
+    id: int
+    call: int
+    """The KernelCall."""
+    size_bytes: int = -1
+    """What it takes beyond what it is given and returns; -1 when that could not be seen."""
+    problem: str = ""
+    """Why not."""
+
+
+@dataclass(frozen=True, slots=True)
 class WithoutKernel:
     """A post-grad node that no kernel computes, and why."""
 

@@ -1,0 +1,60 @@
+"""A library call of generated code with the layouts of what it is given, so that it can be made alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A tensor without its content."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    """``float32``, as an attribute of torch."""
+    device: str
+
+    @property
+    def is_index(self) -> bool:
+        """Return whether it is a single integer. Some operators want that on the host, whatever the
+        compiler takes it for: the seeds of an attention's dropout.
+        """
+        return not self.shape and self.dtype == "int64"
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """A call as the wrapper writes it, ``torch.ops.aten.convolution_backward.default(buf4, …)``."""
+
+    text: str
+    tensors: tuple[tuple[str, Layout], ...]
+    """What its names stand for."""
+    numbers: tuple[tuple[str, int], ...] = ()
+    """Sizes by name, with the values that Inductor counts with."""
+
+    @property
+    def function(self) -> str:
+        """Return what is called: ``torch.ops.aten.convolution_backward.default``."""
+        return self.text.partition("(")[0]
+
+    @property
+    def device(self) -> str:
+        """Return the GPU that it works on; empty where it works on none."""
+        return next((layout.device for _, layout in self.tensors if layout.device.startswith("cuda")), "")
+
+    @property
+    def with_indices_on_the_host(self) -> LibraryCall:
+        found = tuple((name, replace(layout, device="cpu") if layout.is_index else layout) for name, layout in self.tensors)
+        return replace(self, tensors=found)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> LibraryCall:
+        told = json.loads(text)
+        layouts = ((name, Layout(**one)) for name, one in told["tensors"])
+        tensors = tuple((name, replace(one, shape=tuple(one.shape), stride=tuple(one.stride))) for name, one in layouts)
+        return cls(told["text"], tensors, tuple((name, value) for name, value in told["numbers"]))

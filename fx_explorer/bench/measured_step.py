@@ -14,7 +14,7 @@ from statistics import median
 from fx_explorer.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.bench.plan import Contender
 from fx_explorer.client import leftovers
-from fx_explorer.model import BenchTask
+from fx_explorer.model import BenchTask, HeldLine
 
 ROUNDS = 8
 """Rounds in which the ways take turns."""
@@ -32,6 +32,10 @@ class MeasuredStep:
     calls_s: tuple[float, ...] = ()
     """Seconds per step, one for each round."""
     device: str = ""
+    held: tuple[HeldLine, ...] = ()
+    """What the uncompiled program holds when it holds most, beyond what is there before, by the line that
+    made it; empty for others.
+    """
     message: str = ""
     """Why it was measured no further; empty when it was."""
 
@@ -78,6 +82,8 @@ class _Measuring:
                     await self._asked(running, name, "round")
             for name in list(running):
                 await self._asked(running, name, "step")
+            for name in [way.name for way in ways if not way.is_compiled and way.name in running]:
+                await self._asked(running, name, "held")
         return [self._found[way.name] for way in ways]
 
     def _leave_out(self, ways: Sequence[Contender]) -> None:
@@ -110,6 +116,10 @@ class _Measuring:
             self._found[name] = replace(step, message=failed.message)
             del running[name]
             return
-        is_round = command == "round"
-        calls_s = (*step.calls_s, news.call_s) if is_round else step.calls_s
-        self._found[name] = replace(step, calls_s=calls_s, peak_bytes=step.peak_bytes if is_round else news.peak_bytes)
+        match command:
+            case "round":
+                self._found[name] = replace(step, calls_s=(*step.calls_s, news.call_s))
+            case "step":
+                self._found[name] = replace(step, peak_bytes=news.peak_bytes)
+            case _:
+                self._found[name] = replace(step, held=news.held)

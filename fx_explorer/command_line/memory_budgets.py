@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from fx_explorer.bench.measured_step import MeasuredStep, Told, measured_steps
 from fx_explorer.bench.plan import UNCOMPILED, Contender
-from fx_explorer.model import CaptureRequest
-from fx_explorer.report.performance.memory_report import Json, memory_object, memory_report
+from fx_explorer.model import CaptureRequest, HeldLine
+from fx_explorer.report.performance.memory_report import Json, held_lines, memory_object, memory_report
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.options import changed_request
 from fx_explorer.trials.recapture import TrialWorker, recapture
@@ -28,6 +28,8 @@ class BudgetTrial:
     predicted: Json
     """What ``memory_object`` says of the capture."""
     measured: MeasuredStep | None = None
+    held: Sequence[HeldLine] = ()
+    """What is held at the predicted peak beyond what is there before the step, by line."""
 
     @property
     def name(self) -> str:
@@ -61,7 +63,7 @@ async def try_budgets(
     for budget in budgets:
         tell("predicting" if budget is None else f"predicting with a budget of {budget:g}")
         captured = await recapture(_with(request, budget), worker, _predicted)
-        trials.append(BudgetTrial(budget, captured.found))
+        trials.append(BudgetTrial(budget, captured.found[0], held=captured.found[1]))
     if not measures:
         return BudgetTrials(trials)
     ways = [Contender(UNCOMPILED, replace(request, build=True), is_compiled=False)]
@@ -75,5 +77,6 @@ def _with(request: CaptureRequest, budget: float | None) -> CaptureRequest:
     return changed_request(request, {} if budget is None else {BUDGET: budget})
 
 
-def _predicted(reader: SessionReader) -> Json:
-    return memory_object(memory_report(reader))
+def _predicted(reader: SessionReader) -> tuple[Json, list[HeldLine]]:
+    report = memory_report(reader)
+    return memory_object(report), held_lines(report)

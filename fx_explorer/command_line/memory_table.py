@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import size
+from fx_explorer.analysis.words import counted, in_file, size
 from fx_explorer.bench.measured_step import MeasuredStep
 from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
 from fx_explorer.highlight import printable
@@ -24,7 +24,34 @@ def trials_text(found: BudgetTrials) -> str:
         rows.append(("uncompiled", "", "", "", *_measured(found.uncompiled)))
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
     table = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-    return "\n".join(map(printable, [*_sentences(found), "", *table, "", *_legend(found)])) + "\n"
+    lines = [*_sentences(found), "", *table, "", *_lines(found), *_legend(found)]
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+MOST_LINES = 12
+
+NO_LINE = "no line of yours"
+
+
+def _lines(found: BudgetTrials) -> Iterator[str]:
+    """Yield what is held at the peaks, by line, uncompiled beside compiled."""
+    if not found.uncompiled or not found.uncompiled.held:
+        return
+    first = found.trials[0]
+    plain, compiled = ({(one.file, one.line): one.size_bytes for one in held} for held in (found.uncompiled.held, first.held))
+    places = sorted(plain.keys() | compiled.keys(), key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)))
+    yield f"Held at the peak beyond its begin, by line: uncompiled measured, {first.name} predicted."
+    for place in places[:MOST_LINES]:
+        name = in_file(*place) if place[0] else NO_LINE
+        yield f"  {name:<32} {_bytes(plain, place):>10} {_bytes(compiled, place):>10}"
+    if rest := places[MOST_LINES:]:
+        more = (size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled))
+        yield f"  {counted(len(rest), 'more line'):<32} {next(more):>10} {next(more):>10}"
+    yield ""
+
+
+def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:
+    return size(held[place]) if place in held else ""
 
 
 def _row(trial: BudgetTrial) -> tuple[str, ...]:
@@ -75,7 +102,12 @@ def _legend(found: BudgetTrials) -> Iterator[str]:
 def trials_json(found: BudgetTrials) -> str:
     """Return everything as JSON."""
     trials = [
-        {"budget": trial.budget, "predicted": trial.predicted, "measured": _step(trial.measured)} for trial in found.trials
+        {
+            "budget": trial.budget,
+            "predicted": {**trial.predicted, "held_by_line": [asdict(one) for one in trial.held]},
+            "measured": _step(trial.measured),
+        }
+        for trial in found.trials
     ]
     return json.dumps({"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)}, indent=2) + "\n"
 

@@ -6,7 +6,7 @@ the id it was given. A field called after another row (``compilation``, ``graph`
 that row's id; 0 means "none".
 """
 
-from fx_explorer.model.bench_protocol import BenchNews, BenchTask, InputDim, InputSize
+from fx_explorer.model.bench_protocol import BenchNews, BenchTask, HeldLine, InputDim, InputSize
 from fx_explorer.model.gpu import Gpu, Vendor
 from fx_explorer.model.protocol import (
     TWICE_THE_BATCH,
@@ -156,6 +156,7 @@ __all__ = [
     "Guard",
     "GuardAnswer",
     "GuardCheck",
+    "HeldLine",
     "InputDim",
     "InputSize",
     "Intervention",

@@ -66,13 +66,23 @@ class BenchTask:
         return checked(cls(**{**fields, "request": request, "sizes": sizes}))
 
 
-NewsKind = Literal["doing", "ready", "round", "peak", "work", "failed"]
+@dataclass(frozen=True, slots=True)
+class HeldLine:
+    """Bytes that the tensors hold which one line of the user's made."""
+
+    file: str
+    """Empty where no line is known."""
+    line: int
+    size_bytes: int
+
+
+NewsKind = Literal["doing", "ready", "round", "peak", "held", "work", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchNews:
     """``doing``: ``text`` says what. ``ready``: it has been called until it was stable; ``cell`` has
-    the fields of a BenchCell that are known by now. ``round``, ``peak``, ``work``: the answer to the command
+    the fields of a BenchCell that are known by now. ``round``, ``peak``, ``held``, ``work``: the answer to the command
     of that name. ``failed``: the last it says; ``cell`` has state and message.
     """
 
@@ -86,6 +96,8 @@ class BenchNews:
     call_s: float = 0.0
     calls: int = 0
     peak_bytes: int = -1
+    held: tuple[HeldLine, ...] = ()
+    """``held``: what is held when most is, biggest first."""
     work_s: float = -1.0
 
     def to_json(self) -> str:
@@ -94,4 +106,5 @@ class BenchNews:
     @classmethod
     def from_json(cls, text: str) -> BenchNews:
         """Read a line. Raises ValueError or TypeError for anything else."""
-        return checked(cls(**json.loads(text)))
+        fields = json.loads(text)
+        return checked(cls(**{**fields, "held": tuple(HeldLine(**one) for one in fields.get("held", ()))}))

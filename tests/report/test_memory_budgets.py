@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -12,6 +13,7 @@ from fx_explorer.bench.measured_step import MeasuredStep
 from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
 from fx_explorer.command_line.memory_table import trials_json, trials_text
 from fx_explorer.errors import UsageError
+from fx_explorer.model import HeldLine
 from fx_explorer.report.performance.memory_picture import BudgetPoint, budgets_svg
 
 
@@ -42,6 +44,19 @@ def test_the_table_has_predicted_beside_measured_and_says_what_failed() -> None:
     assert lines[-1] == "budget 0: RuntimeError: no"
 
 
+def test_lines_stand_beside_each_other_biggest_first_and_the_rest_in_one_row() -> None:
+    plain = (*(HeldLine("net.py", line, line * 1000) for line in range(1, 16)), HeldLine("", 0, 500))
+    compiled = replace(trial(1.0, 5000), held=[HeldLine("net.py", 3, 99_000), HeldLine("other.py", 1, 10)])
+    uncompiled = MeasuredStep("uncompiled", 6000, (0.009,), held=plain)
+    lines = trials_text(BudgetTrials([compiled], uncompiled)).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Held at the peak"))
+    rows = [line.split() for line in lines[at + 1 : lines.index("", at)]]
+    assert rows[0] == ["net.py:3", "3.0", "kB", "99.0", "kB"]
+    assert [row[0] for row in rows[1:-1]] == [f"net.py:{line}" for line in range(15, 4, -1)]
+    assert rows[-1] == ["5", "more", "lines", "7.5", "kB", "10", "B"]
+    assert all(len(line) <= 80 for line in lines[at : lines.index("", at)])
+
+
 def test_a_trial_of_which_nothing_is_known_claims_nothing() -> None:
     unknown = BudgetTrial(0.5, {"is_known": False, "verdict": ["Nothing can be said."]})
     assert "not known" in trials_text(BudgetTrials([trial(1.0, 5000), unknown]))
@@ -53,6 +68,7 @@ def test_json_has_each_time() -> None:
     assert [one["budget"] for one in told["trials"]] == [1.0, 0.5, 0.0]
     assert told["trials"][0]["measured"]["call_s"] == 0.003
     assert told["uncompiled"]["peak_bytes"] == 6000
+    assert told["uncompiled"]["held"] == told["trials"][0]["predicted"]["held_by_line"] == []
 
 
 def test_the_picture_names_each_point() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -208,6 +209,21 @@ def memory_object(report: MemoryReport) -> Json:
         "unread": [{"compilation": one.compilation, "direction": one.direction, "reason": one.reason} for one in memory.unread],
         "left_out": memory.left_out,
     }
+
+
+BEFORE_THE_STEP = ("parameter", "buffer", "input")
+
+
+def held_lines(report: MemoryReport) -> list[model.HeldLine]:
+    """Return what is held at the peak beyond what is there before the step, by the line that computes
+    it, biggest first.
+    """
+    found: Counter[tuple[str, int]] = Counter()
+    for one in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
+        if one.kind not in BEFORE_THE_STEP and one.size_bytes != UNKNOWN:
+            has_line = one.node is not None and one.node.file in report.paths
+            found[(report.paths[one.node.file], one.node.line) if one.node and has_line else ("", 0)] += one.size_bytes
+    return [model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in found.most_common()]
 
 
 def _every_call(report: MemoryReport) -> list[TimelineRow]:

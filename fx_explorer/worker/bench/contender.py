@@ -2,8 +2,8 @@
 stable, and then a round of calls whenever it is asked.
 
 Its first line of input is a ``BenchTask``; those after it are ``round``, ``peak``, and ``step``, which is
-the peak of a call before which there are no gradients. It answers with
-``BenchNews`` lines, and ends when its input does.
+the peak of a call before which there are no gradients, and ``held``, which is what such a call holds when it
+holds most. It answers with ``BenchNews`` lines, and ends when its input does.
 """
 
 from __future__ import annotations
@@ -69,6 +69,11 @@ class ReadyCell:
         if command == "step":
             self._caller.clear()
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
+        if command == "held":
+            from fx_explorer.worker.bench.held_tensors import held_by_line
+
+            self._caller.clear()
+            return BenchNews("held", held=tuple(held_by_line(call)))
         self._last_s, calls = timing.round_of_calls(call, self._round_s, self._last_s, self._is_gpu)
         return BenchNews("round", call_s=self._last_s, calls=calls)
 

@@ -9,12 +9,9 @@ sequence numbers tell.
 
 from __future__ import annotations
 
-import os
-import sys
 import timeit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -22,9 +19,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import fx_explorer
 from fx_explorer.model import Direction
 from fx_explorer.worker.ledger.one_call import times_of
+from fx_explorer.worker.users_line import users_line
 
 CALLS = 11
 
@@ -40,8 +37,6 @@ LEAST_PART = 0.1
 """Part of its profiled time that an operator is taken to have at least without the profiler."""
 
 EVALUATES = "autograd::engine::evaluate_function: "
-
-_NOT_THE_USERS = tuple(str(Path(str(package.__file__)).parent) + os.sep for package in (torch, fx_explorer))
 
 Call = Callable[[], object]
 
@@ -119,22 +114,11 @@ class _LinesOfOperators(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
-        file, line = _users_line()
+        file, line = users_line(2)
         packet = getattr(func, "overloadpacket", None)  # a control-flow operator has none
         name = packet._qualified_op_name if packet is not None else str(func)
         self.called.append(_CalledFrom(name, file, line))
         return func(*args, **(kwargs or {}))
-
-
-def _users_line() -> tuple[str, int]:
-    """Return the innermost line that is neither torch's nor ours; nothing within a backward."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((*_NOT_THE_USERS, "<")):
-            return file, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
-    return "", 0
 
 
 def _is_operator(event: Any) -> bool:

@@ -40,7 +40,7 @@ def _lines(found: BudgetTrials) -> Iterator[str]:
     first = found.trials[0]
     plain, compiled = ({(one.file, one.line): one.size_bytes for one in held} for held in (found.uncompiled.held, first.held))
     places = sorted(plain.keys() | compiled.keys(), key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)))
-    yield f"Held at the peak beyond its begin, by line: uncompiled measured, {first.name} predicted."
+    yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
     for place in places[:MOST_LINES]:
         name = in_file(*place) if place[0] else NO_LINE
         yield f"  {name:<32} {_bytes(plain, place):>10} {_bytes(compiled, place):>10}"

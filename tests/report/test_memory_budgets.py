@@ -49,7 +49,7 @@ def test_lines_stand_beside_each_other_biggest_first_and_the_rest_in_one_row() -
     compiled = replace(trial(1.0, 5000), held=[HeldLine("net.py", 3, 99_000), HeldLine("other.py", 1, 10)])
     uncompiled = MeasuredStep("uncompiled", 6000, (0.009,), held=plain)
     lines = trials_text(BudgetTrials([compiled], uncompiled)).splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("Held at the peak"))
+    at = next(i for i, line in enumerate(lines) if line.startswith("At the peak beyond"))
     rows = [line.split() for line in lines[at + 1 : lines.index("", at)]]
     assert rows[0] == ["net.py:3", "3.0", "kB", "99.0", "kB"]
     assert [row[0] for row in rows[1:-1]] == [f"net.py:{line}" for line in range(15, 4, -1)]

@@ -18,14 +18,16 @@ from fx_explorer.command_line.capture_options import (
     request_from,
 )
 from fx_explorer.command_line.given_session import answer_from, is_session
-from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.ledger.figures import LedgerFigures
     from fx_explorer.analysis.ledger.remedies import Remedy
+    from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
 The target is built and called again and again, with a clock between the steps of a call: guards, Dynamo's bytecode, what
@@ -35,6 +37,8 @@ the clock and uncompiled calls take turns with them. The steps add up to the cal
 examples:
   fx-explorer ledger model.py --no-train            where the time of a call goes
   fx-explorer ledger model.py --steps               every step, in the order of the call
+  fx-explorer ledger model.py --flame               and as a flame chart in the terminal: what lies within what, and when
+  fx-explorer ledger model.fxs --svg call.svg       as a picture, with name, time and line of each block under the mouse
   fx-explorer ledger model.py --try                 measure what may help: the same call with it
   fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (key 0)
 """
@@ -58,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
     )
     told.add_argument("--steps", action="store_true", help="with text and markdown: every step, in the order of the call")
+    told.add_argument("--flame", action="store_true", help="with text: draw the call as a flame chart, too")
+    told.add_argument("--svg", metavar="FILE", type=Path, help="write the flame chart as a picture, too")
     told.add_argument(
         "--try", dest="trying", action="store_true", help="measure the same call with what may help, as bench does"
     )
@@ -78,8 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--try is for text and markdown: {what}")
     if not arguments.build:
         raise UsageError("--no-build: kernels that are not built cannot be timed")
+    if arguments.flame and arguments.format != "text":
+        raise UsageError(f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it beside any format")
+    svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
     found: list[list[Remedy] | None] = []
-    code = answer_from(arguments, lambda reader: found.append(_tell(reader, arguments)), session_output(arguments)) or 0
+    code = answer_from(arguments, lambda reader: found.append(_tell(reader, arguments, svg)), session_output(arguments)) or 0
     told = found[0] if found else None
     if told is None:
         return code or UsageError.exit_code
@@ -97,8 +106,8 @@ def _why_none(reader: SessionReader) -> str:
     return why_not_measured(request) or "The program did not come so far; what was captured of it is told above."
 
 
-def _tell(reader: SessionReader, arguments: argparse.Namespace) -> list[Remedy] | None:
-    """Print the ledger, and return what may help; None where there is no ledger."""
+def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None) -> list[Remedy] | None:
+    """Print the ledger, draw it where that is asked for, and return what may help; None where there is no ledger."""
     from fx_explorer.analysis.ledger.figures import ledger_figures
     from fx_explorer.analysis.ledger.guard_counts import guard_counts
     from fx_explorer.analysis.ledger.remedies import remedies
@@ -111,7 +120,25 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> list[Remedy] 
         sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
         return None
     sys.stdout.write(FORMATS[arguments.format](figures, guard_counts(reader, figures), arguments.steps))
+    if arguments.flame:
+        _draw(figures)
+    if svg:
+        from fx_explorer.report.performance.flame_svg import flame_svg
+
+        svg.write_text(flame_svg(figures))
     return remedies(figures)
+
+
+def _draw(figures: LedgerFigures) -> None:
+    """Print the flame chart, as wide as the terminal; 80 cells where there is none."""
+    from rich.console import Console
+
+    from fx_explorer.report.performance.flame_text import flame_text
+
+    console = Console(file=sys.stdout, width=shutil.get_terminal_size().columns, highlight=False)
+    has_colours = console.color_system is not None and not console.no_color
+    console.print()
+    console.print(flame_text(figures, console.width, has_colours=has_colours), no_wrap=True, overflow="ignore", crop=False)
 
 
 async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:

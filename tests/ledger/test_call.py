@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -18,54 +16,7 @@ from fx_explorer.cli import main
 from fx_explorer.model import Artifact, Compilation, LedgerCall
 from fx_explorer.trials.ledger import add_ledger, ledger_in
 from tests.conftest import ROOT, Captured, OpenedReader
-
-PROGRAM = """\
-import torch
-
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = torch.nn.Linear(16, 32)
-        self.second = torch.nn.Linear(32, 8)
-
-    def forward(self, x):
-        h = torch.relu(self.first(x))
-        torch._dynamo.graph_break()
-        return self.second(torch.sigmoid(h))
-
-
-model = Net()
-example_inputs = (torch.randn(4, 16),)
-"""
-
-BREAK = 12
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("ledger") / "net.py"
-    file.write_text(PROGRAM)
-    return file
-
-
-@pytest.fixture(scope="module")
-def session(program: Path, warm_python: str, capture_environment: dict[str, str]) -> Path:
-    """What ``fx-explorer ledger`` keeps."""
-    path = program.with_suffix(".fxs")
-    command = [sys.executable, "-m", "fx_explorer", "ledger", str(program), "--python", warm_python, "-o", str(path), "--steps"]
-    ended = subprocess.run(command, env=capture_environment, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("A training step of Net takes ")
-    assert f"net.py:{BREAK}" in ended.stdout
-    return path
-
-
-@pytest.fixture
-def figures(session: Path, reader: OpenedReader) -> LedgerFigures:
-    found = ledger_figures(reader(session))
-    assert found is not None
-    return found
+from tests.ledger.conftest import BREAK
 
 
 def test_every_call_of_the_generated_wrappers_is_a_step_on_its_line(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from fx_explorer.analysis.documents import Document, Place
@@ -78,6 +78,16 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFunction:
+    """A function of the user's that was compiled."""
+
+    name: str
+    """Its qualified name, or torch's for the rest of a function: ``torch_dynamo_resume_in_forward_at_12``."""
+    line: SourceLine
+    """Where it begins."""
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """One step of a call, and what it is of."""
 
@@ -107,6 +117,8 @@ class LedgerFigures:
     """Kind → the most that the machine was measured to do."""
     request: CaptureRequest | None = None
     """How it was compiled; None where the session does not say."""
+    functions: Mapping[str, SourceFunction] = field(default_factory=dict)
+    """Name of a compilation → what was compiled."""
 
     @property
     def is_on_gpu(self) -> bool:
@@ -168,7 +180,8 @@ def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
         operators = sorted(reader.rows(LedgerOperator, call=call.id), key=lambda row: row.position)
         ceilings: dict[str, CardCeiling] = {row.kind: row for row in reader.rows(CardCeiling, device=call.device)}
         request = reader.request()
-    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request)
+        functions = {row.name: SourceFunction(row.function, SourceLine(row.file, row.line)) for row in reader.rows(Compilation)}
+    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request, functions)
 
 
 class _Places:

@@ -7,9 +7,11 @@ from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, share
-from fx_explorer.model import LedgerKind
+from fx_explorer.model import LedgerKind, LedgerStep
 
 LEAST_S = 1e-9
+
+NOT_ACCOUNTED = "not accounted for"
 
 KIND_HEADER = ("where the time goes", "time", "share")
 LINE_HEADER = ("line", "compiled", "uncompiled", "gained")
@@ -22,9 +24,14 @@ Cells = tuple[str, ...]
 def kind_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each kind of step, the longest first, and what is not accounted for."""
     call_s = figures.call.call_s
-    rows = [(figures.in_words(kind), took_s) for kind, took_s in figures.by_kind if took_s > LEAST_S]
-    rows.append(("not accounted for", figures.unaccounted_s))
+    rows = [(figures.in_words(kind), took_s) for kind, took_s in kinds_told(figures)]
+    rows.append((NOT_ACCOUNTED, figures.unaccounted_s))
     return [*((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows), ("a call", run_time(call_s), "100 %")]
+
+
+def kinds_told(figures: LedgerFigures) -> list[tuple[LedgerKind, float]]:
+    """Return the kinds of steps that have rows, each with its seconds."""
+    return [(kind, took_s) for kind, took_s in figures.by_kind if took_s > LEAST_S]
 
 
 def line_rows(figures: LedgerFigures) -> list[Cells]:
@@ -66,6 +73,11 @@ def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
     if entry.step.name and kind == "launch":
         return f"starting {entry.step.name}"
     return entry.step.name or figures.in_words(kind)
+
+
+def graph_of(step: LedgerStep) -> str:
+    """Return the graph whose generated code a step is in; empty for none."""
+    return f"graph [{step.compilation}] {step.direction}" if step.line and step.compilation else ""
 
 
 def lines_in_words(entry: LedgerEntry) -> str:

@@ -1,0 +1,138 @@
+"""A flame chart in cells of a terminal: which frames have blocks of their own, which are merged, and
+which blocks are those of some steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from fx_explorer.analysis.ledger.flame import FlameFrame, FlameKind
+from fx_explorer.analysis.words import counted
+
+HALF = 0.5
+"""Part of a block's time from which on it stands for these steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlameBlock:
+    """Some cells of one row of the chart."""
+
+    first: int
+    cells: int
+    """At least 1."""
+    frames: tuple[FlameFrame, ...]
+    """Neighbours, in order."""
+    main: FlameFrame | None
+    """The one that the block is; others beside it are too narrow for a cell. None where all are."""
+
+    @property
+    def steps(self) -> range:
+        """Return the positions of the steps in it."""
+        return range(self.frames[0].steps.start, self.frames[-1].steps.stop)
+
+    @property
+    def kind(self) -> FlameKind:
+        """Return its kind; where steps are merged, the one that takes longest."""
+        if self.main:
+            return self.main.kind
+        took_s: dict[FlameKind, float] = {}
+        for frame in self.frames:
+            took_s[frame.kind] = took_s.get(frame.kind, 0.0) + frame.duration_s
+        return max(took_s, key=lambda kind: took_s[kind])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return what may stand in it, the longest first."""
+        if self.main is None:
+            return (counted(len(self.steps), "step"), str(len(self.steps)))
+        more = len(self.frames) - 1
+        names = (self.main.name, short_name(self.main.name))
+        return (f"{self.main.name} +{more}", *names) if more else names
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether what lies within it is drawn below it."""
+        return self.main is not None and bool(self.main.children)
+
+    @property
+    def hidden(self) -> tuple[FlameFrame, ...]:
+        """Return the frames in it of which nothing is drawn below it."""
+        return tuple(frame for frame in self.frames if frame is not self.main) if self.is_open else self.frames
+
+
+_FAMILY = re.compile(r"^(extern_kernels\.|torch\.ops\.(aten\.)?|(cpp|triton_\w+?)_fused_)(?=.)|\.default$")
+"""What many names of calls have in common."""
+
+
+def short_name(name: str) -> str:
+    """Return ``addmm`` for ``extern_kernels.addmm``, ``gelu_view_2`` for ``cpp_fused_gelu_view_2``."""
+    return _FAMILY.sub("", name)
+
+
+def flame_rows(root: FlameFrame, width: int) -> list[list[FlameBlock]]:
+    """Return the rows of the chart, the call first. The blocks below a block fill all of it."""
+    scale = width / root.duration_s if root.duration_s > 0 else 0.0
+    rows, below = [[FlameBlock(0, width, (root,), root)]], [root] if scale else []
+    while below:
+        blocks = [block for frame in below for block in _blocks(frame.children, scale)]
+        rows += [blocks] if blocks else []
+        below = [block.main for block in blocks if block.main and block.main.children]
+    return rows
+
+
+def marked_blocks(rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]) -> list[tuple[int, FlameBlock]]:
+    """Return the blocks of these steps, each with its row: the block that is all of them; else those
+    that are mostly of them; else those that have any, if only beside what the block is.
+    """
+    wanted = frozenset(steps)
+    if not wanted:
+        return []
+    placed = [(row, block) for row, blocks in enumerate(rows) for block in blocks]
+    exact = [(row, block) for row, block in placed if block.main and is_all_of(block.main, wanted)]
+    if exact:
+        return exact[-1:]
+    touched = [(row, block) for row, block in placed if any(not wanted.isdisjoint(frame.steps) for frame in block.hidden)]
+    mostly = [(row, block) for row, block in touched if not block.is_open and _part_of(block, wanted) >= HALF]
+    return mostly or touched
+
+
+def is_all_of(frame: FlameFrame, steps: frozenset[int]) -> bool:
+    """Return whether these are all steps of the frame, and no others."""
+    return len(frame.steps) == len(steps) and steps.issuperset(frame.steps)
+
+
+def _part_of(block: FlameBlock, wanted: frozenset[int]) -> float:
+    """Return which part of a block's time is of these steps."""
+    leaves = [leaf for frame in block.frames for leaf in frame.frames() if not leaf.children]
+    whole_s = sum(leaf.duration_s for leaf in leaves)
+    return sum(leaf.duration_s for leaf in leaves if not wanted.isdisjoint(leaf.steps)) / whole_s if whole_s else 1.0
+
+
+def _blocks(frames: Sequence[FlameFrame], scale: float) -> list[FlameBlock]:
+    """Return the blocks of neighbours that leave no gap between them."""
+    found: list[FlameBlock] = []
+    before: tuple[FlameFrame, ...] = ()
+    for run in _runs(frames, scale):
+        first, last = _cell(run[0].began_s, scale), _cell(run[-1].ended_s, scale)
+        if last > first:
+            found.append(FlameBlock(first, last - first, (*before, *run), run[0] if len(run) == 1 else None))
+            before = ()
+        elif found:
+            found[-1] = replace(found[-1], frames=(*found[-1].frames, *run))
+        else:
+            before = (*before, *run)
+    return found
+
+
+def _runs(frames: Sequence[FlameFrame], scale: float) -> Iterator[list[FlameFrame]]:
+    """Yield each frame that is a cell long, and between them those that are shorter, together."""
+    for is_narrow, group in groupby(frames, key=lambda frame: frame.duration_s * scale < 1):
+        run = list(group)
+        yield from [run] if is_narrow else ([frame] for frame in run)
+
+
+def _cell(time_s: float, scale: float) -> int:
+    return int(time_s * scale + 0.5)

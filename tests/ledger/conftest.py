@@ -1,0 +1,84 @@
+"""Ledgers of real programs: each is measured once, because that takes seconds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
+from tests.conftest import ROOT, OpenedReader, digest, locked
+
+PROGRAM = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(16, 32)
+        self.second = torch.nn.Linear(32, 8)
+
+    def forward(self, x):
+        h = torch.relu(self.first(x))
+        torch._dynamo.graph_break()
+        return self.second(torch.sigmoid(h))
+
+
+model = Net()
+example_inputs = (torch.randn(4, 16),)
+"""
+
+BREAK = 12
+
+
+@pytest.fixture(scope="session")
+def program(shared_folder: Path) -> Path:
+    file = shared_folder / "ledger" / "net.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(PROGRAM)
+    return file
+
+
+MeasuredLedger = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def measured(shared_folder: Path, warm_python: str, capture_environment: dict[str, str]) -> MeasuredLedger:
+    """``measured(target, *options)`` → the session that ``fx-explorer ledger`` keeps, and beside it what it prints."""
+
+    def measure(target: str | Path, *options: str) -> Path:
+        file = target if isinstance(target, Path) else ROOT / "sample_models" / f"{target}.py"
+        path = shared_folder / f"ledger-{file.stem}-{digest(target, options)}.fxs"
+        with locked(path.with_suffix(".lock")):
+            if not path.exists():
+                command = [sys.executable, "-m", "fx_explorer", "ledger", str(file), "--python", warm_python, "-o", str(path)]
+                command += ["--steps", *options]
+                ended = subprocess.run(
+                    command, env=capture_environment, capture_output=True, text=True, timeout=300, check=False
+                )
+                assert ended.returncode == 0, ended.stderr
+                path.with_suffix(".txt").write_text(ended.stdout)
+        return path
+
+    return measure
+
+
+@pytest.fixture(scope="session")
+def session(program: Path, measured: MeasuredLedger) -> Path:
+    """What ``fx-explorer ledger`` keeps."""
+    path = measured(program)
+    told = path.with_suffix(".txt").read_text()
+    assert told.startswith("A training step of Net takes ")
+    assert f"net.py:{BREAK}" in told
+    return path
+
+
+@pytest.fixture
+def figures(session: Path, reader: OpenedReader) -> LedgerFigures:
+    found = ledger_figures(reader(session))
+    assert found is not None
+    return found

@@ -153,7 +153,10 @@ def test_every_step_can_be_pointed_at(width: int) -> None:
     for number in range(len(TRAINING_STEP)):
         marked = marked_blocks(rows, [number])
         assert len(marked) == 1, number
-        assert "▲" in marked_chart(rows, width, 4, [number])[-1][0].text
+        pointers = marked_chart(rows, width, 4, [number])[-1][0].text
+        ((_, block),) = marked
+        assert pointers.count("▲") == 1
+        assert block.first <= pointers.index("▲") < block.first + block.cells
 
 
 def test_what_is_marked_is_in_the_levels_that_are_shown() -> None:

@@ -137,7 +137,8 @@ def _name_of_call(figures: LedgerFigures) -> str:
 def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
     """Yield what each step lies in, the outermost first and without the call."""
     parts = _parts(figures)
-    sizes = Counter(parts)
+    # A part that is one step, such as the loss, is that step.
+    keys = {part: [_Key("part", _name_of_part(figures, part))] for part, steps in Counter(parts).items() if steps > 1}
     calls, before = _Functions(), ""
     for entry, part in zip(figures.entries, parts, strict=True):
         if part != before:
@@ -145,8 +146,7 @@ def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
         functions = [_function(figures, name) for name in calls.at(entry.step)]
         graph = graph_of(entry.step)
         code = [_Key("code", graph, _function(figures, entry.step.compilation).line)] if graph else []
-        # A part that is one step, such as the loss, is that step.
-        yield [*([_Key("part", _name_of_part(figures, part))] if sizes[part] > 1 else []), *functions, *code]
+        yield [*keys.get(part, []), *functions, *code]
 
 
 def _name_of_part(figures: LedgerFigures, part: Part) -> str:

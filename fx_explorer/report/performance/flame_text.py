@@ -15,7 +15,7 @@ from rich.text import Text
 
 from fx_explorer.analysis.ledger.figures import LedgerFigures
 from fx_explorer.analysis.ledger.flame import FlameFrame, FlameKind, flame, unaccounted_in_words
-from fx_explorer.analysis.ledger.flame_cells import FlameBlock, flame_rows, is_all_of, marked_blocks
+from fx_explorer.analysis.ledger.flame_cells import FlameBlock, flame_rows, is_all_of, marked_blocks, short_name
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
@@ -27,6 +27,8 @@ LEAST_CUT = 4
 """Cells from which on the beginning of a name says more than nothing."""
 
 TICK_CELLS = 20
+
+GAP = 2
 
 
 class FlamePiece(NamedTuple):
@@ -101,16 +103,24 @@ def _is_meant(frame: FlameFrame | None, steps: Collection[int]) -> bool:
 
 
 def _pointers(marked: Sequence[FlameBlock], steps: Collection[int], width: int, levels: str) -> str:
-    """Return the row below the chart: a mark below each marked block, with its name where there is one."""
-    room = width - len(levels) - 2
-    if not levels or room < TICK_CELLS:
-        room, levels = width, ""
+    """Return the row below the chart: a mark below each marked block, with its name where there is one,
+    and the levels that are shown at the side where no mark stands.
+    """
+    cells = {_middle(block, steps) for block in marked}
+    taken = len(levels) + GAP if levels and width - len(levels) - GAP >= TICK_CELLS else 0
+    is_free = (max(cells, default=0) < width - taken, min(cells, default=0) >= taken)
+    if not any(is_free):
+        taken = 0
+    before = 0 if is_free[0] else taken
+    room = width - taken
     if len(marked) == 1:
-        told = _pointed(_middle(marked[0], steps), _name(marked[0], steps), room)
+        told = _pointed(cells.pop() - before, _names(marked[0], steps), room)
     else:
-        cells = {_middle(block, steps) for block in marked}
-        told = "".join(POINTER if cell in cells else " " for cell in range(room))
-    return set_cell_size(told, room) + (f"  {levels}" if levels else "")
+        told = "".join(POINTER if cell + before in cells else " " for cell in range(room))
+    told = set_cell_size(told, room)
+    if not taken:
+        return told
+    return f"{levels}{' ' * GAP}{told}" if before else f"{told}{' ' * GAP}{levels}"
 
 
 def _middle(block: FlameBlock, steps: Collection[int]) -> int:
@@ -122,26 +132,30 @@ def _middle(block: FlameBlock, steps: Collection[int]) -> int:
     return block.first if min(steps) < block.main.steps.start else block.first + block.cells - 1
 
 
-def _pointed(cell: int, name: str, room: int) -> str:
-    """Return the mark with a name on the side that has more room."""
-    if cell + 2 + cell_len(name) <= room or cell < room // 2:
-        left = max(0, room - cell - 2)
-        return " " * cell + f"{POINTER} {_cut(name, left)}"
-    cell = min(cell, room - 1)
-    told = _cut(name, max(0, cell - 1))
-    return " " * (cell - 1 - cell_len(told)) + f"{told} {POINTER}"
+def _pointed(cell: int, names: Sequence[str], room: int) -> str:
+    """Return the mark with the first of the names that fits beside it, else with the beginning of the last."""
+    left, right = max(0, cell - 1), max(0, room - cell - 2)
+    name = next((name for name in names if cell_len(name) <= max(left, right)), names[-1])
+    if cell_len(name) <= right or right >= left:
+        return " " * cell + f"{POINTER} {_cut(name, right)}"
+    told = _cut(name, left)
+    return " " * (left - cell_len(told)) + f"{told} {POINTER}"
 
 
 def _cut(text: str, room: int) -> str:
     return text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…" if room > 1 else ""
 
 
-def _name(block: FlameBlock, steps: Collection[int]) -> str:
-    """Return what a marked block is; of merged steps, the one that is meant."""
+def _names(block: FlameBlock, steps: Collection[int]) -> list[str]:
+    """Return what may be said of a marked block, the longest first: of merged steps, of the one that is
+    meant.
+    """
     within = [frame for one in block.frames for frame in one.frames() if _is_meant(frame, steps)]
     if not within:
-        return counted(len(block.steps), "step")
-    return printable(f"{within[-1].name}, {run_time(within[-1].duration_s)}{_company(block, within[-1])}")
+        return [counted(len(block.steps), "step")]
+    found = within[-1]
+    took = run_time(found.duration_s) + _company(block, found)
+    return [printable(told) for told in (f"{found.name}, {took}", f"{short_name(found.name)}, {took}", took)]
 
 
 def _company(block: FlameBlock, frame: FlameFrame) -> str:

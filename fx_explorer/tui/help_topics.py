@@ -72,7 +72,9 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "ledger": (
         "Q measures. First where the time goes, then your lines beside the same call uncompiled, then every step in order.\n"
-        "The bar of a step shows when in the call it runs. Enter goes to your line, or to the line of the generated code.",
+        "The chart shows what lies within what, from left to right in time; a number is so many short steps.\n"
+        "▲ points at what the row under the cursor stands for; a click on a block goes to its row.\n"
+        "Enter goes to your line, or to the line of the generated code.",
         "Moving",
     ),
     "bench": (

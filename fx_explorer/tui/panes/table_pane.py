@@ -15,6 +15,7 @@ from textual.widget import Widget
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
@@ -27,8 +28,8 @@ TableMaker = Callable[[SessionReader], views.Table]
 
 
 class TablePane(TellsUnreadable, Vertical):
-    """Shows two lines of words, a list, and below it the detail of the row under the cursor. A
-    function makes the table.
+    """Shows two lines of words, a chart where the table has one, a list, and below it the detail of the
+    row under the cursor. A function makes the table.
     """
 
     DEFAULT_CSS = """
@@ -57,12 +58,14 @@ class TablePane(TellsUnreadable, Vertical):
         """The words that rows must have to be shown, in a view that can be narrowed."""
         self._table: views.Table | None = None
         self._words = Words()
+        self._chart = TableChart()
         self.rows = RowList(())
         self._detail_box = Vertical(classes="detail")
         self.detail = CodeView(line_numbers=False, placeholder="Nothing more is known about this row.")
 
     def compose(self) -> ComposeResult:
         yield self._words
+        yield self._chart
         yield self.rows
         with self._detail_box:
             yield self.detail
@@ -86,6 +89,7 @@ class TablePane(TellsUnreadable, Vertical):
         self.rows.placeholder = table.empty
         cursor = 0 if is_first else self.rows.cursor
         self.rows.load(TableRows(table), _columns(table), line=cursor)
+        self._chart.show(table.chart, cursor)
         self._detail_box.display = bool(table.rows)
         self._show_detail()
 
@@ -97,14 +101,21 @@ class TablePane(TellsUnreadable, Vertical):
     def forget(self) -> None:
         """Drop all references to the session, which is about to be closed."""
         self._table = None
+        self._chart.show(None, 0)
         self.rows.load(row_list.Rows())
         self.detail.load("")
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
         if event.view is self.rows:
+            self._chart.point_at(self.rows.cursor)
             self._show_detail()
             self.post_message(self.Moved(self.place))
+
+    def on_table_chart_picked(self, event: TableChart.Picked) -> None:
+        event.stop()
+        self.rows.focus()
+        self.rows.user_moves_to(event.row, center=True)
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()

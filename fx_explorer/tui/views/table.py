@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from fx_explorer.analysis.documents import Place
 
@@ -45,6 +46,28 @@ class TableRow:
     """Kind of the first cell, where it differs from the column's."""
 
 
+class ChartPiece(NamedTuple):
+    """A stretch of a row of a chart."""
+
+    text: str
+    tone: str = ""
+    """Its background, a colour of the theme as Textual writes it; empty for none."""
+    is_marked: bool = False
+
+
+class Chart(Protocol):
+    """A picture above the rows. Everything is in cells; ``row`` is the row under the cursor."""
+
+    def height(self, width: int) -> int:
+        """Return how many rows all of it takes."""
+
+    def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
+        """Return it in so many rows, each ``width`` wide at most."""
+
+    def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
+        """Return the row of the table that a cell stands for; None where it stands for none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     shows: str
@@ -57,3 +80,5 @@ class Table:
     rows: Sequence[TableRow]
     empty: str
     """Why there are no rows, shown when there are none."""
+    chart: Chart | None = None
+    """A picture of the rows, shown above them."""

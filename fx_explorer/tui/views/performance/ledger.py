@@ -1,22 +1,23 @@
-"""View 0: where the time of one call goes, by kind, by line of the user's, and step by step as a flame
-chart that lies on its side: each bar stands where in the call its step runs.
+"""View 0: where the time of one call goes, as a flame chart, and below it by kind, by line of the user's,
+and step by step: the bar of each step stands where in the call it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import KIND_EXPLAINED, LedgerEntry, LedgerFigures, SourceLine, ledger_figures
 from fx_explorer.analysis.ledger.rates import rate
-from fx_explorer.analysis.ledger.table import kind_rows, lines_in_words, step_name
+from fx_explorer.analysis.ledger.table import graph_of, kind_rows, kinds_told, lines_in_words, step_name
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.model import LedgerOperator, SourceFile
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.performance.ledger_chart import LedgerChart
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 16
@@ -39,14 +40,20 @@ NONE_YET = "No call was accounted for yet. Press Q: the program is built, and ca
 def ledger_table(reader: SessionReader) -> Table:
     figures = ledger_figures(reader)
     rows = _Rows(reader, figures) if figures else None
+    found = [*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()] if rows else []
     return Table(
         shows="Where the time of one call goes: by kind, by your line, and step by step.",
         notice=verdict(figures)[0] if figures else "",
         origin="a clock between the steps of many calls; what the clock takes is taken off",
         columns=COLUMNS,
-        rows=[*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()] if rows else (),
+        rows=[row for row, _ in found],
         empty=NONE_YET,
+        chart=LedgerChart(figures, [steps for _, steps in found]) if figures else None,
     )
+
+
+RowOfSteps = tuple[TableRow, Sequence[int]]
+"""A row, and the positions of the steps that it stands for."""
 
 
 class _Rows:
@@ -57,14 +64,18 @@ class _Rows:
         self._call_s = figures.call.call_s
         self._files = {row.path: row.id for row in reader.rows(SourceFile)}
 
-    def of_kinds(self) -> Iterator[TableRow]:
+    def of_kinds(self) -> Iterator[RowOfSteps]:
         told = "\n".join(verdict(self._figures))
-        whole_s = self._call_s
-        took = [took_s for _, took_s in self._figures.by_kind if took_s > 0]
-        for (name, time, part), took_s in zip(kind_rows(self._figures), [*took, 0.0, whole_s], strict=False):
-            yield TableRow(("sum", name, time, "", part, _bar(0, took_s, whole_s), "", "", ""), None, lambda: Detail(told))
+        sums = [(took_s, self._positions(lambda one: one.step.kind == kind)) for kind, took_s in kinds_told(self._figures)]  # noqa: B023
+        sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
+        for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
+            cells = ("sum", name, time, "", part, _bar(0, took_s, self._call_s), "", "", "")
+            yield TableRow(cells, None, lambda: Detail(told)), steps
 
-    def of_lines(self) -> Iterator[TableRow]:
+    def _positions(self, is_one: Callable[[LedgerEntry], bool]) -> list[int]:
+        return [position for position, entry in enumerate(self._figures.entries) if is_one(entry)]
+
+    def of_lines(self) -> Iterator[RowOfSteps]:
         for one in line_times(self._figures).lines:
             uncompiled = run_time(one.uncompiled_s) if one.uncompiled_s >= 0 else ""
             where = in_file(one.line.file, one.line.line)
@@ -72,18 +83,19 @@ class _Rows:
             known = run_time(compiled_s) if one.compiled_s >= 0 else "not known"
             cells = ("line", where, known, uncompiled, self._share(compiled_s))
             bar = _bar(0, compiled_s, self._call_s)
-            yield TableRow((*cells, bar, "", "", where), self._source(one.line), lambda one=one: self._about_line(one))  # type: ignore[misc]
+            row = TableRow((*cells, bar, "", "", where), self._source(one.line), lambda one=one: self._about_line(one))  # type: ignore[misc]
+            yield row, self._positions(lambda entry: any(line == one.line for line, _ in entry.lines))  # noqa: B023
 
-    def of_steps(self) -> Iterator[TableRow]:
+    def of_steps(self) -> Iterator[RowOfSteps]:
         """Yield the steps in order, those of one graph below a row for the graph."""
         number = 0
-        for graph, group in groupby(self._figures.entries, key=_graph_of):
+        for graph, group in groupby(self._figures.entries, key=lambda entry: graph_of(entry.step)):
             entries = list(group)
             if graph:
-                yield self._graph(graph, entries)
+                yield self._graph(graph, entries), range(number, number + len(entries))
             for entry in entries:
                 number += 1
-                yield self._step(entry, number, "  " if graph else "")
+                yield self._step(entry, number, "  " if graph else ""), (number - 1,)
 
     def _graph(self, name: str, entries: list[LedgerEntry]) -> TableRow:
         took_s = sum(entry.step.host_s for entry in entries)
@@ -137,12 +149,6 @@ class _Rows:
 
     def _took_s(self, row: LedgerOperator) -> float:
         return row.device_s if self._figures.is_on_gpu else row.host_s
-
-
-def _graph_of(entry: LedgerEntry) -> str:
-    """Return the graph whose generated code a step is in; empty for none."""
-    step = entry.step
-    return f"graph [{step.compilation}] {step.direction}" if step.line and step.compilation else ""
 
 
 def _bar(began_s: float, took_s: float, whole_s: float) -> str:

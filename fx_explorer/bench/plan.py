@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fx_explorer.errors import UsageError
-from fx_explorer.model import BenchCell, CaptureRequest, InputSize
+from fx_explorer.model import GUARD_FILTER, BenchCell, CaptureRequest, InputSize
 
 UNCOMPILED = "uncompiled"
 
@@ -44,7 +44,8 @@ class BenchPlan:
     def _contender(self, backend: str, mode: str, dynamic: bool | None, stance: str) -> Contender:
         mode = mode if backend in MODE_BACKENDS else ""
         words = (backend, mode, "" if dynamic is None else f"dynamic={dynamic}", stance)
-        options = self.request.options if backend in MODE_BACKENDS and not mode else {}
+        takes_all = backend in MODE_BACKENDS and not mode
+        options = {name: value for name, value in self.request.options.items() if takes_all or name == GUARD_FILTER}
         request = replace(self.request, backend=backend, mode=mode, dynamic=dynamic, stance=stance, options=options)
         return Contender(" ".join(filter(None, words)), request)
 
@@ -58,7 +59,7 @@ class BenchPlan:
         twice = next((name for name in names if names.count(name) > 1), "")
         if twice:
             raise UsageError(f"the size {twice} is given twice; name all its values in one option")
-        if any(self.modes) and self.request.options:
+        if any(self.modes) and self.request.options.keys() - {GUARD_FILTER}:
             raise UsageError("--modes and --option cannot be combined (torch.compile takes one of them)")
         if any(self.modes) and not set(self.backends) & set(MODE_BACKENDS):
             raise UsageError(f"--modes are those of {' and '.join(MODE_BACKENDS)}, which is not among --backends")

@@ -7,7 +7,7 @@ import sys
 
 from fx_explorer.argument_types import option, seconds
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CaptureRequest, Gpu
+from fx_explorer.model import GUARD_FILTER, CaptureRequest, Gpu
 
 
 def add_allow_argument(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,8 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         action="append",
         default=[],
         type=option,
-        help="a torch._inductor.config entry, e.g. max_fusion_size=8; may be repeated",
+        help="a torch._inductor.config entry, e.g. max_fusion_size=8, or guard_filter_fn=NAME: a filter of torch.compiler's, "
+        "or FILE.py:FUNCTION, that says which guards are dropped; may be repeated",
     )
     add_setting_argument(how)
     add_strictness_arguments(how)
@@ -124,7 +125,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
     the file. Raises UsageError for options that contradict each other.
     """
     options = dict(arguments.option)
-    if arguments.mode and options:
+    if arguments.mode and options.keys() - {GUARD_FILTER}:
         raise UsageError(
             "--mode and --option cannot be combined (torch.compile takes one of them); give the mode's entries with --option"
         )

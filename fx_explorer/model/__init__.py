@@ -24,8 +24,10 @@ from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilati
 from fx_explorer.model.rows.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
 from fx_explorer.model.rows.graph import Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.rows.guard import (
+    GUARD_FILTER,
     NOT_MEASURED,
     Answer,
+    FilterAnswer,
     GuardAnswer,
     GuardCheck,
     Origin,
@@ -99,6 +101,7 @@ __all__ = [
     "GATE_STAGES",
     "GATE_WORDS",
     "GRAPH_GATES",
+    "GUARD_FILTER",
     "LEVELS",
     "NOT_MEASURED",
     "ONCE_COMPILED",
@@ -147,6 +150,7 @@ __all__ = [
     "Failure",
     "Fallback",
     "FallbackKind",
+    "FilterAnswer",
     "FindingKind",
     "Frame",
     "Gate",

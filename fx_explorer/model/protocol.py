@@ -49,7 +49,9 @@ class CaptureRequest:
     marked (``mark_dynamic``). Empty: none; TWICE_THE_BATCH: those of the batch.
     """
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """``torch._inductor.config`` entries by name, as ``torch.compile(options=…)`` takes them."""
+    """``torch._inductor.config`` entries by name, as ``torch.compile(options=…)`` takes them. The
+    function ``guard_filter_fn`` is named: one of ``torch.compiler``, or ``file.py:function``.
+    """
     build: bool = False
     """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the
     graphs eagerly.
@@ -89,7 +91,7 @@ class CaptureRequest:
     """
     ledger: bool = False
     """Call the compiled target again and again, and account for the time of a call (LedgerCall,
-    LedgerStep, LedgerOperator). Of worth with ``build`` only.
+    LedgerStep, LedgerOperator, FilterAnswer). Of worth with ``build`` only.
     """
     workspaces: bool = False
     """Make each library call once, alone, to see what it takes of the GPU's memory while it works

@@ -18,7 +18,6 @@ from fx_explorer.analysis.guards.kinds import guard_kinds
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.kernels.candidates import session_gpu
 from fx_explorer.analysis.ledger.figures import ledger_figures
-from fx_explorer.analysis.ledger.guard_counts import guard_counts
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured_times import call_time, measured
@@ -44,7 +43,7 @@ from fx_explorer.report.performance.ledger_report import ledger_object
 from fx_explorer.report.performance.memory_report import memory_of_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import target_counts
-from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.guards import check_count, filtered
 from fx_explorer.session.queries.kernels import kernel_nodes
 from fx_explorer.session.queries.regions import annotated_count
 from fx_explorer.session.queries.sources import source_paths
@@ -98,7 +97,7 @@ def _bench(reader: SessionReader) -> Json | None:
 def _ledger(reader: SessionReader) -> Json | None:
     """Return the session's last ledger; None when it has none."""
     figures = ledger_figures(reader)
-    return ledger_object(figures, guard_counts(reader, figures)) if figures else None
+    return ledger_object(figures) if figures else None
 
 
 def _symbol(one: ExplainedSymbol) -> Json:
@@ -179,6 +178,7 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
         "kernels": _kernels(reader, row),
         "guards": check_count(reader, row.id),
         "guard_kinds": {one.kind: one.count for one in guard_kinds(reader, row.id)},
+        "dropped_guards": {one.filter: one.dropped for one in filtered(reader, row.id)},
         "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
         "total_s": round(times.total_s, 6),
         "measured": _measured(reader, row),

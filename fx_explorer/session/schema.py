@@ -59,6 +59,7 @@ TABLES: dict[type, str] = {
     model.Guard: "guard",
     model.GuardCheck: "guard_check",
     model.GuardAnswer: "guard_answer",
+    model.FilterAnswer: "filter_answer",
     model.Recompile: "recompile",
     model.Symbol: "symbol",
     model.SymbolEvent: "symbol_event",

@@ -21,7 +21,7 @@ from fx_explorer.worker.ending.explaining import (
     without_our_frames,
 )
 from fx_explorer.worker.ending.leaving_early import left_early
-from fx_explorer.worker.ending.refusals import in_plain_words
+from fx_explorer.worker.ending.refusals import in_plain_words, told_by_us
 from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.usable_torch import TorchEnded
 
@@ -86,7 +86,7 @@ class Outcomes:
     def _of_error(self, error: BaseException) -> Outcome:
         """Return the outcome of a program that ended with an exception."""
         try:
-            raise error
+            raise told_by_us(error)
         except ending.Cancelled:
             self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")

@@ -34,12 +34,14 @@ from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import captured_operations
-from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.guards import check_count, filtered
 
 SHOWN_AT_MOST = 5
 """Most breaks and recompiles that are listed one by one. The rest is counted, and shown in a
 view.
 """
+
+FILTERED = "What a dropped guard looked at is not checked any more. When it changes, the old compiled code runs on."
 
 
 def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
@@ -196,6 +198,9 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     if len(found) > SHOWN_AT_MOST:
         more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
+    for drop in filtered(reader):
+        text = f"The guard filter {drop.filter} dropped {drop.dropped:,} of {counted(drop.guards, 'guard')}."
+        yield Fact("recompiles", "notice", text, FILTERED, view="guards")
     guards = check_count(reader)
     if guards:
         times = figures.compilations

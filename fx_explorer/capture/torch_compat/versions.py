@@ -14,7 +14,7 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from typing import Any, get_args
 
@@ -39,7 +39,7 @@ def has(module: str, name: str) -> bool:
     return hasattr(importlib.import_module(module), name)
 
 
-def dataclass_of(module: str, name: str, **values: object) -> Any:
+def dataclass_of(module: str, name: str, /, **values: object) -> Any:
     """Return a dataclass of torch's with those of ``values`` that this release has fields for."""
     wanted = require(module, name)
     known = {field.name for field in dataclasses.fields(wanted)}
@@ -75,7 +75,16 @@ def prints_subclasses_it_compiles() -> bool:
     return "str" in require("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
 
 
-# guards (torch/_dynamo/guards.py)
+# guards (torch/compiler/__init__.py, torch/_dynamo/guards.py)
+
+GuardFilter = Callable[[Sequence[Any]], Sequence[bool]]
+"""Is given an entry for each guard (``GuardFilterEntry``), and gives for each whether it is kept."""
+
+
+def known_filters() -> dict[str, GuardFilter]:
+    """Return the guard filters that this torch has, by their names in ``torch.compiler``."""
+    functions = ((name, found) for name, found in vars(torch.compiler).items() if inspect.isfunction(found))
+    return {name: found for name, found in functions if next(iter(inspect.signature(found).parameters), "") == "guard_entries"}
 
 
 @contextlib.contextmanager

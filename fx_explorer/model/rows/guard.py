@@ -57,6 +57,27 @@ class GuardCheck:
     """
 
 
+GUARD_FILTER = "guard_filter_fn"
+"""The entry of torch.compile's options that names a filter of guards."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """What one of torch's own guard filters says to the guards of a compilation, which was made
+    without a filter. Nothing was dropped: the filter was only asked.
+    """
+
+    id: int
+    compilation: str
+    """Name of the compilation, ``0/0``."""
+    filter: str
+    """Name in ``torch.compiler``: ``skip_guard_on_globals_unsafe``."""
+    guards: int
+    """How many guards it was asked about."""
+    dropped: tuple[int, ...]
+    """The ``position`` of each Guard that it would drop."""
+
+
 Answer = Literal["accepted", "rejected", "not_asked"]
 
 

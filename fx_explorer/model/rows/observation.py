@@ -68,6 +68,10 @@ class Guard:
     """torch's remark: the user's line, as a comment."""
     file: RepeatedName = ""
     line: int = 0
+    dropped_by: str = ""
+    """The ``guard_filter_fn`` that dropped it, so that nothing checks it: ``skip_guard_on_globals_unsafe``,
+    or the function's qualified name for one of the program's own; empty for a guard that is left.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fx_explorer.session.queries.sql import column, number
 from fx_explorer.session.reader import SessionReader
+
+_LEFT = "SELECT * FROM guard WHERE dropped_by = ''"
+"""The guards that no filter dropped."""
 
 
 def check_count(reader: SessionReader, compilation: int | None = None) -> int:
@@ -13,15 +18,40 @@ def check_count(reader: SessionReader, compilation: int | None = None) -> int:
     """
     condition, values = _of(compilation)
     checks = "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check" + condition + ")"
-    return number(reader, checks, *values) or number(reader, f"SELECT count(*) FROM guard{condition}", *values)
+    left = f"SELECT count(*) FROM ({_LEFT}){condition}"
+    return number(reader, checks, *values) or number(reader, left, *values)
 
 
 def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> dict[str, int]:
     """Return how many guards of each kind there are, the most frequent first; of one compilation,
-    or of all.
+    or of all. What a filter dropped is left out.
     """
     condition, values = _of(compilation)
-    return dict(reader.query(f"SELECT kind, count(*) FROM guard{condition} GROUP BY kind ORDER BY 2 DESC, 1", values))
+    return dict(reader.query(f"SELECT kind, count(*) FROM ({_LEFT}){condition} GROUP BY kind ORDER BY 2 DESC, 1", values))
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What a guard filter did to a program."""
+
+    filter: str
+    dropped: int
+    """Guards that nothing checks any more."""
+    guards: int
+    """Guards that Dynamo asked for, of the compilations that the filter was there for."""
+
+
+def filtered(reader: SessionReader, compilation: int | None = None) -> list[Filtered]:
+    """Return the filters that dropped guards of a compilation, or of any."""
+    condition, values = _of(compilation)
+    counts = f"SELECT compilation, dropped_by AS filter, count(*) AS number FROM guard{condition} GROUP BY 1, 2"
+    whole = f"SELECT compilation, count(*) AS number FROM guard{condition} GROUP BY 1"
+    rows = reader.query(
+        f"SELECT filter, sum(counts.number), sum(whole.number) FROM ({counts}) AS counts "
+        f"JOIN ({whole}) AS whole USING (compilation) WHERE filter != '' GROUP BY 1 ORDER BY 1",
+        (*values, *values),
+    )
+    return [Filtered(*row) for row in rows]
 
 
 def guard_kinds_of(reader: SessionReader, compilation: int) -> dict[int, str]:

@@ -24,7 +24,7 @@ from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.guards import check_count, filtered
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
@@ -47,7 +47,7 @@ def guards_table(reader: SessionReader, search: str = "") -> Table:
     """Make the table. Only checks whose description has all words of ``search`` are shown."""
     documents = _documents(reader)
     rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
-    if not rows and not reader.count(model.GuardCheck):
+    if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
         rows = _guard_rows(reader, documents)  # an older session, or a torch whose tree cannot be walked
     return Table(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
@@ -184,17 +184,23 @@ def _guard_text(guard: model.Guard) -> str:
 
 
 def _notice(reader: SessionReader, search: str) -> str:
-    guards, checks = check_count(reader), reader.count(model.GuardCheck)
+    guards, checks, dropped = check_count(reader), reader.count(model.GuardCheck), _dropped(reader)
     if not guards:
-        return ""
+        return dropped
     if search:
         return f"Only checks with: {search}. L changes it, and shows all when it is empty."
-    if not checks:
+    if not checks and not dropped:
         frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2])
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
-    words = f"{counted(guards, 'guard')}{_tree_cost(reader)}."
     dear = dearest(one for group in guard_groups(reader) for one in group.checks)
-    return f"{words} Dearest: {dear}." if dear else words
+    told = (f"{counted(guards, 'guard')}{_tree_cost(reader)}.", dropped, f"Dearest: {dear}." if dear else "")
+    return " ".join(filter(None, told))
+
+
+def _dropped(reader: SessionReader) -> str:
+    """Return what filters dropped: nothing looks at that any more."""
+    told = (f"{one.filter} dropped {one.dropped:,} of {one.guards:,} that Dynamo asked for." for one in filtered(reader))
+    return " ".join(told)
 
 
 def _tree_cost(reader: SessionReader) -> str:
@@ -207,4 +213,6 @@ def _tree_cost(reader: SessionReader) -> str:
 def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "None so far: guards are made when Dynamo has finished a graph."
+    if filtered(reader):
+        return "No guard is left: whatever changes, the compiled code runs."
     return "No guard was recorded: nothing was compiled, or the compilation failed before its guards were made."

@@ -14,6 +14,7 @@ from fx_explorer.capture.recorder import compile_arguments
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.target import calling, loading
+from fx_explorer.worker.target.guard_filters import with_guard_filter
 
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
@@ -33,9 +34,9 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[..., Any]:
     """Return the compiled program; nothing is compiled before it is called. Raises TargetError for a
-    backend that is not there.
+    backend or a guard filter that is not there.
     """
-    arguments = compile_arguments(request)
+    arguments = with_guard_filter(compile_arguments(request))
     arguments["backend"] = backend(request.backend)
     result: Callable[..., Any] = torch.compile(function, **arguments)
     return result

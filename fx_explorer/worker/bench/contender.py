@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fx_explorer.errors import FxExplorerError, TargetError
 from fx_explorer.model import BenchNews, BenchTask, CellState
 from fx_explorer.worker.ending.explaining import one_line, ran_out_of_memory, whole_text, without_our_frames
+from fx_explorer.worker.ending.refusals import told_by_us
 from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.usable_torch import import_torch
 
@@ -190,6 +191,7 @@ def _counted() -> dict[str, int]:
 
 
 def _failed(error: BaseException) -> BenchNews:
+    error = told_by_us(error)
     is_ours = isinstance(error, FxExplorerError)
     words = str(error) if is_ours else one_line(error)
     error = error.with_traceback(without_our_frames(error.__traceback__))

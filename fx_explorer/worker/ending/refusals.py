@@ -13,12 +13,28 @@ import sys
 import traceback
 from pathlib import Path
 
+from fx_explorer.errors import TargetError
+
 _FAILED_STANCE = re.compile(
     r"Detected recompile when torch\.compile stance is 'fail_on_recompile'\. "
     r"filename: '(?P<file>.*)', function name: '(?P<function>.*)', line number: (?P<line>\d+)"
 )
 _RECOMPILED = re.compile(r"Recompiling function (?P<function>.*) in (?P<file>.*):(?P<line>\d+)")
 _GUARD = re.compile(r"^\s*- (?:\d+/\d+: )?(.*?)(?: {2,}#.*)?$", re.MULTILINE)
+
+
+def told_by_us(error: BaseException) -> BaseException:
+    """Return the TargetError that an error of torch's was made of, as of one that is raised while
+    Dynamo asks a guard filter of the request; else the error itself.
+    """
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        if isinstance(found, TargetError):
+            return found
+        seen.add(id(found))
+        found = found.__cause__ or found.__context__
+    return error
 
 
 def in_plain_words(error: BaseException) -> str:

@@ -11,6 +11,7 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.target.guard_filters import with_guard_filter
 from fx_explorer.worker.target.inputs import moved, with_grad
 from fx_explorer.worker.target.loss import find_loss
 from fx_explorer.worker.target.stances import in_stance, stances_of_calls
@@ -113,12 +114,12 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
     as it is.
     """
     if is_compiled(target.callable):
-        job.note(f"{target.name} was compiled by the target itself; --backend, --mode and --dynamic do not change it")
+        job.note(f"{target.name} was compiled by the target itself; --backend, --mode, --option and --dynamic do not change it")
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments
 
     check_backend(job.request.backend)
-    compiled: Callable[..., Any] = torch.compile(target.callable, **compile_arguments(job.request))
+    compiled: Callable[..., Any] = torch.compile(target.callable, **with_guard_filter(compile_arguments(job.request)))
     return compiled
 
 

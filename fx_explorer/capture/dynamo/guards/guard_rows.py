@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 from torch._dynamo.guards import CheckFunctionManager
 
+from fx_explorer.capture.dynamo.guards.guard_filters import HeardFilter, answers
 from fx_explorer.capture.dynamo.guards.guard_leaves import (
     ExampleValues,
     Leaf,
@@ -36,7 +38,7 @@ from fx_explorer.capture.recording.live_guards import CallState, LiveTree, held
 from fx_explorer.capture.recording.rows.described import described
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.model import NOT_MEASURED, Frame, Guard, GuardCheck, Metric, Origin
+from fx_explorer.model import GUARD_FILTER, NOT_MEASURED, Frame, Guard, GuardCheck, Metric, Origin
 
 SHAPES = "SHAPE_ENV"
 
@@ -46,13 +48,20 @@ _STATE_GUARDS = {"TORCH_FUNCTION_MODE_STACK": "TORCH_FUNCTION_STATE", "SYMBOLIC_
 
 def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
         @functools.wraps(original)
         def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, f_code, output_graph, *args, **kwargs)
+            given = signature.bind(self, f_code, output_graph, *args, **kwargs)
+            in_force = given.arguments.get(GUARD_FILTER)
+            heard = HeardFilter(in_force) if in_force else None
+            if heard:
+                given.arguments[GUARD_FILTER] = heard
+            original(*given.args, **given.kwargs)
             if not recording.compilation_name():  # guards that are loaded, of a function that was compiled elsewhere
                 return
             with recording.noting("guards", "dynamo"):
-                add_guards(recording, f_code, output_graph, self.guard_manager)
+                add_guards(recording, f_code, output_graph, self.guard_manager, heard)
             with recording.noting("dynamic sizes", "dynamo"):
                 finish_symbols(recording, output_graph.shape_env)
 
@@ -61,17 +70,20 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     return patched(CheckFunctionManager, "__init__", make)
 
 
-def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any) -> None:
+def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any, heard: HeardFilter | None = None) -> None:
     """Add the guards that Dynamo asked for, the checks of torch's tree with the guard each is for,
-    and what they cost. The tree is kept, so that other inputs can be asked about.
+    and what they cost. The tree is kept, so that other inputs can be asked about. ``heard`` is the
+    filter that the tree was made with.
     """
     asked = sorted(output_graph.guards, key=lambda guard: guard.sort_key())  # comparing them asks for both keys each time
     parts = [part for leaf in leaves(manager.root) for part in _parts(leaf)]
-    owners = _Owners(asked)
+    dropped = {i for i, guard in enumerate(asked) if heard and heard.has_dropped(guard)}
+    owners = _Owners(asked, dropped)
     owned: dict[int, list[_Part]] = {}
     for part in parts:
         owned.setdefault(owners.of(part), []).append(part)
     rows = [_guard_row(recording, i, guard, owned.get(i, [])) for i, guard in enumerate(asked)]
+    rows = [replace(row, dropped_by=heard.name) if heard and i in dropped else row for i, row in enumerate(rows)]
     ids = _add(recording, rows)
     make = _Checks(recording, code, output_graph.local_scope, manager)
     checks = [make.row(position, part, owners.guard_of(part)) for position, part in enumerate(parts)]
@@ -86,6 +98,10 @@ def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any)
     _keep(recording, code, output_graph.local_scope, manager, checks)
     cost = tree_cost_ns(manager.root, output_graph.local_scope)
     recording.writer.add(Metric(0, recording.compilation_id(), "guard_check_ns", json.dumps(cost)))
+    if recording.request.ledger and not heard:
+        with recording.noting("what guard filters would drop", "dynamo"):
+            name = recording.compilation_name()
+            recording.writer.add_all(answers(name, asked, ExampleValues(manager, output_graph.local_scope)))
 
 
 def _keep(recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any, checks: list[GuardCheck]) -> None:
@@ -151,12 +167,15 @@ class _Owners:
     same value.
     """
 
-    def __init__(self, asked: list[Any]) -> None:
+    def __init__(self, asked: list[Any], dropped: Collection[int] = ()) -> None:
+        """``dropped``: positions of guards that have no checks, because a filter dropped them."""
         self._asked = asked
         self._by_code: dict[str, int] = {}
         self._by_kind: dict[tuple[str, str], int] = {}
         self._by_source: dict[str, int] = {}
         for i, guard in enumerate(asked):
+            if i in dropped:
+                continue
             for code in guard.code_list or ():
                 self._by_code.setdefault(code, i)
             self._by_kind.setdefault((guard.create_fn_name(), source_name(guard)), i)
@@ -166,7 +185,7 @@ class _Owners:
     def of(self, part: _Part) -> int:
         """Return the number of the guard that a part is for; -1 when there is none."""
         leaf = part.leaf
-        source = "" if leaf.source == "L" else leaf.source.removesuffix(".__dict__")
+        source = "" if leaf.source == "L" else leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
         kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)
         candidates = (
             self._by_code.get(part.code, -1),

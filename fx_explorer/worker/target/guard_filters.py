@@ -1,0 +1,127 @@
+"""Find the guard filter that a request names, and refuse one that does not answer as torch asks.
+
+torch takes a ``guard_filter_fn`` among torch.compile's options for every backend, and takes it out
+before the backend sees them (``compile``, torch/__init__.py). A request holds its name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.torch_compat.versions import GuardFilter, known_filters, require
+from fx_explorer.errors import TargetError
+from fx_explorer.model import GUARD_FILTER
+from fx_explorer.worker.target import loading
+
+_IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
+
+
+def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of torch.compile with the filter in the place of its name. A mode becomes
+    the options that it stands for, because torch takes no options beside a mode. Raises TargetError
+    for a filter that is not there.
+    """
+    options = arguments.get("options") or {}
+    if GUARD_FILTER not in options:
+        return arguments
+    mode = arguments.get("mode", "")
+    if mode and arguments.get("backend") != "inductor":
+        raise TargetError(f"{GUARD_FILTER} and --mode {mode} go together with the backend inductor only; leave one of them out")
+    entries = require("torch._inductor", "list_mode_options")(mode, arguments.get("dynamic")) if mode else {}
+    given = {**entries, **options, GUARD_FILTER: guard_filter(options[GUARD_FILTER])}
+    return {**{name: value for name, value in arguments.items() if name != "mode"}, "options": given}
+
+
+def guard_filter(name: object) -> GuardFilter:
+    """Return one of torch's own filters by its name in ``torch.compiler``, or the function of
+    ``file.py:function``. Raises TargetError when there is none.
+    """
+    known = known_filters()
+    if not isinstance(name, str):
+        raise TargetError(f"{GUARD_FILTER}={name!r} is no name of a filter. {_there_are(known)}")
+    if name in known:
+        return _checked(known[name], name)
+    found = _IN_FILE.fullmatch(name)
+    if not found:
+        raise TargetError(f"there is no guard filter {name!r}{_near(name, known)} {_there_are(known)}")
+    return _checked(function_of_file(Path(found["file"]), found["name"]), name)
+
+
+def function_of_file(file: Path, name: str) -> Callable[..., Any]:
+    """Return a function of the user's file. Raises TargetError where there is none, and where the
+    file raises.
+    """
+    what = f"the guard filter {file}:{name}"
+    if not file.is_file():
+        raise TargetError(f"{what} cannot be loaded: there is no such file (working directory: {Path.cwd()})")
+    words, paths = list(sys.argv), list(sys.path)
+    try:
+        module = loading.load_file(file.absolute(), words[1:])
+    except TargetError:
+        raise
+    except Exception as error:
+        raise TargetError(f"{what} cannot be loaded: {_told(error, file)}") from error
+    finally:
+        # The program that is compiled is another one.
+        sys.argv[:], sys.path[:] = words, paths
+    if not hasattr(module, name):
+        raise TargetError(f"{file} has no function {name!r} that could be a guard filter")
+    function = getattr(module, name)
+    if not callable(function):
+        raise TargetError(f"{what} is no function: it is of type {type(function).__name__}")
+    found: Callable[..., Any] = function
+    return found
+
+
+def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
+    """Return the filter, which raises TargetError where it raises or its answer is none. Dynamo makes
+    an error of its own of that, whose context it is (``told_by_us``).
+    """
+
+    @functools.wraps(function)
+    def guard_filter(entries: Sequence[Any]) -> Sequence[bool]:
+        try:
+            answer = function(entries)
+        except Exception as error:
+            raise TargetError(f"the guard filter {name} raised {_told(error, Path(name.rpartition(':')[0]))}") from error
+        kept = list(answer) if isinstance(answer, Iterable) else None
+        if kept is None or len(kept) != len(entries):
+            gave = type(answer).__name__ if kept is None else f"{len(kept)} answer{'s' if len(kept) != 1 else ''}"
+            raise TargetError(
+                f"the guard filter {name} gave {gave} for {len(entries)} guards; "
+                "return a list with True (keep) or False (drop) for each guard, in their order"
+            )
+        others = [one for one in kept if type(one) is not bool]
+        if others:
+            raise TargetError(f"the guard filter {name} answered {others[0]!r}; torch takes True (keep) or False (drop) only")
+        return kept
+
+    guard_filter.__qualname__ = name
+    return guard_filter
+
+
+def _told(error: Exception, file: Path) -> str:
+    """Return ``ValueError: no (line 3 of keep.py)``."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == file.name]
+    if isinstance(error, SyntaxError) and not lines:
+        lines = [error.lineno]
+    where = f" (line {lines[-1]} of {file})" if lines and lines[-1] else ""
+    return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}{where}"
+
+
+def _near(name: str, known: dict[str, GuardFilter]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else "."
+
+
+def _there_are(known: dict[str, GuardFilter]) -> str:
+    return f"torch {torch.__version__} has: {', '.join(sorted(known))}; one of yours is FILE.py:FUNCTION"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import time
 import timeit
@@ -93,6 +94,8 @@ class FrameClock:
         """A clock that stands still costs what it takes to see that: well below 0.1 µs a tick."""
         self.is_looking = False
         """Whether the locals of a frame are kept when it is entered."""
+        self._keywords: dict[int, str] = {}
+        """Frame → the name of its ``**kwargs``; empty where it has none."""
         self.entered: dict[int, EnteredFrame] = {}
         """Frame → how it was entered the first time while the clock was looking."""
         self._codes: dict[int, types.CodeType] = {}
@@ -196,7 +199,7 @@ class FrameClock:
             self.frames.append(TimedFrame(name, is_resume, owner.cut is not None, owner.has_graph))
             if owner.cut:
                 self.cuts[frame] = owner.cut
-            owner.frame, self._codes[frame] = frame, original
+            owner.frame, self._codes[frame], self._keywords[frame] = frame, original, _keywords_of(original)
             return ticking
         return None
 
@@ -210,7 +213,11 @@ class FrameClock:
             if not self.is_running:
                 return
             if self.is_looking and kind == "enter" and frame not in self.entered:
-                self.entered[frame] = EnteredFrame(self._codes[frame], dict(sys._getframe(1).f_locals))
+                code, f_locals = self._codes[frame], dict(sys._getframe(1).f_locals)
+                keywords = self._keywords[frame]
+                if keywords:  # a dict of this call alone, which the program may go on to fill
+                    f_locals[keywords] = dict(f_locals[keywords])
+                self.entered[frame] = EnteredFrame(code, f_locals)
             if wait:
                 wait()
             add((clock(), kind, frame))
@@ -262,3 +269,11 @@ def _call(function: Callable[[], None]) -> list[Any]:
     # Unchecked, since torch expects literals only.
     load = add_push_null(create_load_const(function, checked=False))
     return [*load, *create_call_function(0, False), create_instruction("POP_TOP")]
+
+
+def _keywords_of(code: types.CodeType) -> str:
+    """Return the name of a function's ``**kwargs``; empty where it has none."""
+    if not code.co_flags & inspect.CO_VARKEYWORDS:
+        return ""
+    has_rest = bool(code.co_flags & inspect.CO_VARARGS)
+    return code.co_varnames[code.co_argcount + code.co_kwonlyargcount + has_rest]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.argument_types import seconds
 from fx_explorer.client import leftovers
 from fx_explorer.command_line.capture_options import (
     add_call_arguments,
@@ -21,7 +22,7 @@ from fx_explorer.command_line.given_session import answer_from, is_session
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CaptureRequest
+from fx_explorer.model import GUARD_FILTER, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ examples:
   fx-explorer ledger model.py --steps               every step, in the order of the call
   fx-explorer ledger model.py --flame               and as a flame chart in the terminal: what lies within what, and when
   fx-explorer ledger model.fxs --svg call.svg       as a picture, with name, time and line of each block under the mouse
-  fx-explorer ledger model.py --try                 measure what may help: the same call with it
+  fx-explorer ledger model.py --try                 measure what may help: the same call with it, with fewer guards too
   fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (key 0)
 """
 
@@ -67,6 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     told.add_argument(
         "--try", dest="trying", action="store_true", help="measure the same call with what may help, as bench does"
     )
+    told.add_argument(
+        "--budget", metavar="SECONDS", type=seconds, default=None, help="with --try: about how long the measuring may take"
+    )
     told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the capture with its ledger as a session")
     add_force_argument(told)
     add_worker_arguments(parser)
@@ -82,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trying and arguments.format in ("json", "csv"):
         what = f"the ledger and what was tried are no single {arguments.format}; fx-explorer bench has that format"
         raise UsageError(f"--try is for text and markdown: {what}")
+    if arguments.budget is not None and not arguments.trying:
+        raise UsageError("--budget is for --try: the ledger itself takes as long as its rounds do")
     if not arguments.build:
         raise UsageError("--no-build: kernels that are not built cannot be timed")
     if arguments.flame and arguments.format != "text":
@@ -109,7 +115,6 @@ def _why_none(reader: SessionReader) -> str:
 def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None) -> list[Remedy] | None:
     """Print the ledger, draw it where that is asked for, and return what may help; None where there is no ledger."""
     from fx_explorer.analysis.ledger.figures import ledger_figures
-    from fx_explorer.analysis.ledger.guard_counts import guard_counts
     from fx_explorer.analysis.ledger.remedies import remedies
     from fx_explorer.report.performance.ledger_report import FORMATS
 
@@ -119,7 +124,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
             raise UsageError(NONE.format(shown=arguments.target))
         sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
         return None
-    sys.stdout.write(FORMATS[arguments.format](figures, guard_counts(reader, figures), arguments.steps))
+    sys.stdout.write(FORMATS[arguments.format](figures, arguments.steps))
     if arguments.flame:
         _draw(figures)
     if svg:
@@ -145,17 +150,29 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
     """Measure the program with each remedy beside the program without, and print the table."""
     from fx_explorer.analysis.bench.cells import bench_figures
     from fx_explorer.analysis.bench.verdict import problems
+    from fx_explorer.analysis.ledger.tried import tried
     from fx_explorer.bench.bench_session import begin_session, end_session
     from fx_explorer.bench.driving import Bench
     from fx_explorer.bench.plan import BenchPlan, Contender
     from fx_explorer.report.performance.bench_report import FORMATS
+    from fx_explorer.report.performance.ledger_report import TRIED
 
     if not found:
         sys.stderr.write("Nothing was tried: no remedy that could be measured is known for where this time goes.\n")
         return 0
     request = replace(request_from(arguments), ledger=False)
-    others = tuple(Contender(f"inductor with {one.name}", _with(request, one)) for one in found)
-    plan = BenchPlan(request, backends=(request.backend,), timeout_s=arguments.timeout, others=others)
+    plan = BenchPlan(
+        request,
+        backends=(request.backend,),
+        modes=(request.mode,),
+        dynamics=(request.dynamic,),
+        stances=(request.stance,),
+        budget_s=arguments.budget,
+        timeout_s=arguments.timeout,
+    )
+    plain = plan.contenders()[-1].name
+    names = {f"{plain} with {one.name}": one for one in found}
+    plan = replace(plan, others=tuple(Contender(name, _with(request, one)) for name, one in names.items()))
     folder, lock = leftovers.new_directory()
     narration = CaptureNarration(sys.stderr, pass_through=False)
     try:
@@ -170,6 +187,7 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
             if figures is None:
                 return 1
             sys.stdout.write("\n" + FORMATS[arguments.format](figures))
+            sys.stdout.write("\n" + TRIED[arguments.format](tried(reader, names, plain)))
             return int(bool(problems(figures)))
     finally:
         narration.end()
@@ -178,9 +196,12 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
 
 
 def _with(request: CaptureRequest, remedy: Remedy) -> CaptureRequest:
-    """Return the request with a remedy. Modes and options exclude each other: the remedy's take the
-    place of the other.
+    """Return the request with a remedy. Modes and options exclude each other, but for a guard filter:
+    the remedy's take the place of the other.
     """
+    settings = {**request.settings, **remedy.settings}
     if remedy.mode:
-        return replace(request, mode=remedy.mode, options={})
-    return replace(request, mode="", options={**request.options, **remedy.options})
+        options = {name: value for name, value in request.options.items() if name == GUARD_FILTER}
+        return replace(request, mode=remedy.mode, options=options)
+    mode = "" if remedy.options.keys() - {GUARD_FILTER} else request.mode
+    return replace(request, mode=mode, options={**request.options, **remedy.options}, settings=settings)

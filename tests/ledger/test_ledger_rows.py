@@ -145,9 +145,9 @@ def test_breaks_and_lines_that_got_slower_are_named() -> None:
 
 def test_every_format_has_every_kind_and_the_verdict() -> None:
     found = figures(entry("entry", 60), entry("kernel", 40, (A, 1.0), name="cpp_fused_relu_0"))
-    guards = GuardCounts(3, 1)
+    found = replace(found, guards=GuardCounts(3, 1, "x (90 ns)"))
     for name, told in FORMATS.items():
-        text = told(found, guards, True)
+        text = told(found, True)
         assert "cpp_fused_relu_0" in text, name
         assert name == "csv" or "A call of Net takes 100" in text
 

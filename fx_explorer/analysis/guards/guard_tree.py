@@ -104,7 +104,7 @@ def _title(one: ExplainedCheck) -> str:
         }[origin]
     root = re.split(r"[.\[]", one.name, maxsplit=1)[0]
     kind = {"argument": "argument", "closure": "enclosing variable", "global": "global", "module": "module"}[origin]
-    return f"{kind} {root}"
+    return f"{kind} {root or 'aliases'}"
 
 
 # what is looked at

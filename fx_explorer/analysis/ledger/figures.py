@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.ledger.guard_counts import GuardCounts, guard_counts
 from fx_explorer.analysis.links.selection import line_nodes_at
 from fx_explorer.model import (
     Artifact,
@@ -119,6 +120,8 @@ class LedgerFigures:
     """How it was compiled; None where the session does not say."""
     functions: Mapping[str, SourceFunction] = field(default_factory=dict)
     """Name of a compilation → what was compiled."""
+    guards: GuardCounts = field(default_factory=GuardCounts)
+    """The guards of the compilations that a call runs through."""
 
     @property
     def is_on_gpu(self) -> bool:
@@ -181,7 +184,8 @@ def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
         ceilings: dict[str, CardCeiling] = {row.kind: row for row in reader.rows(CardCeiling, device=call.device)}
         request = reader.request()
         functions = {row.name: SourceFunction(row.function, SourceLine(row.file, row.line)) for row in reader.rows(Compilation)}
-    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request, functions)
+        guards = guard_counts(reader, {entry.step.compilation for entry in entries} - {""})
+    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request, functions, guards)
 
 
 class _Places:

@@ -6,11 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fx_explorer.analysis.ledger.figures import LedgerFigures
+from fx_explorer.analysis.ledger.guard_counts import FilterEffect
+from fx_explorer.analysis.ledger.guard_settings import settings_for_guards
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import share
+from fx_explorer.analysis.words import counted, share
+from fx_explorer.model import GUARD_FILTER
 
 MUCH, SOME = 0.3, 0.05
 """Parts of a call from which on a remedy is named."""
+
+LEAST = 0.01
+"""Part of a call from which on fewer guards can be measured: rounds end when a time is known to 1 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,17 @@ class Remedy:
     """What has to hold, or what it costs; empty for nothing known."""
     mode: str = ""
     options: dict[str, object] = field(default_factory=dict)
-    """``torch._inductor.config`` entries."""
+    """``torch._inductor.config`` entries, and ``guard_filter_fn`` with the name of a filter."""
+    settings: dict[str, object] = field(default_factory=dict)
+    """Options of torch by full name, as of Dynamo."""
+    is_for_guards: bool = False
+    """Whether it makes guards fewer or cheaper. There are many of those, each told when it is measured."""
 
 
 def remedies(figures: LedgerFigures) -> list[Remedy]:
     """Return what may help, that which may help most first."""
-    return [one for one in (*_less_around(figures), *_faster_kernels(figures)) if not _is_in_force(one, figures)]
+    found = (*_less_around(figures), *_faster_kernels(figures), *_less_of_guards(figures))
+    return [one for one in found if not _is_in_force(one, figures)]
 
 
 def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
@@ -39,7 +50,9 @@ def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
     request = figures.request
     if request is None:
         return False
-    return request.mode == remedy.mode if remedy.mode else remedy.options.items() <= request.options.items()
+    if remedy.mode:
+        return request.mode == remedy.mode
+    return remedy.options.items() <= request.options.items() and remedy.settings.items() <= request.settings.items()
 
 
 def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
@@ -85,3 +98,37 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
             "parameters are constants then, and must not change; it takes effect under torch.no_grad()",
             options={"freezing": True},
         )
+
+
+def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
+    """Yield settings that make guards cheaper, and filters that drop some of them."""
+    guards_s, whole_s = figures.of_kind("guards"), figures.call.call_s
+    # Where they could not be asked outside of a call, they are somewhere in entering torch.compile.
+    most_s, what = (guards_s, "guards take") if guards_s else (figures.of_kind("entry"), "entering with its guards takes")
+    if most_s < LEAST * whole_s:
+        return
+    part = f"{what} {run_time(most_s)} ({share(most_s, whole_s)})"
+    for one in settings_for_guards(figures.guards):
+        name = f"{one.name}={one.value}"
+        settings: dict[str, object] = {one.name: one.value}
+        yield Remedy(name, f"with {name}", f"{part}, and {one.why}", one.risk, settings=settings, is_for_guards=True)
+    request = figures.request
+    if request and request.mode and request.backend != "inductor":
+        return  # torch takes no options beside a mode, and only Inductor's modes are known as options
+    for effect in figures.guards.filters:
+        why = f"{part}, of which it {drops_in_words(effect)}"
+        options: dict[str, object] = {GUARD_FILTER: effect.name}
+        yield Remedy(effect.name, f"with {GUARD_FILTER}={effect.name}", why, effect.risk, options=options, is_for_guards=True)
+
+
+def drops_in_words(effect: FilterEffect) -> str:
+    """Return ``drops 12 of 49 guards (12 checks, all in C++)``."""
+    checks = checks_in_words(effect.in_cpp, effect.in_python)
+    like = f", as {' and '.join(effect.like)} does" if effect.like else ""
+    return f"drops {effect.dropped:,} of {counted(effect.guards, 'guard')} ({checks}{like})"
+
+
+def checks_in_words(in_cpp: int, in_python: int) -> str:
+    """Return ``22 checks, 20 in C++ and 2 in Python``."""
+    told = f"{in_cpp:,} in C++ and {in_python:,} in Python" if in_python else "all in C++"
+    return f"{counted(in_cpp + in_python, 'check')}, {told}"

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from fx_explorer.analysis.bench.interval import factor, median_interval, ratios
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import KIND_IN_WORDS, WORK, LedgerFigures
-from fx_explorer.analysis.ledger.remedies import MUCH, SOME, remedies
+from fx_explorer.analysis.ledger.remedies import MUCH, SOME, checks_in_words, remedies
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, listed, share
-from fx_explorer.model import LedgerKind
+from fx_explorer.model import LedgerCall, LedgerKind
 
 NOTHING_RUNS = (
     "No compiled graph runs in a call: torch has left the program to Python, or has given it up after too many recompiles. "
@@ -39,7 +39,7 @@ def verdict(figures: LedgerFigures) -> list[str]:
         *_guards(figures),
         *_breaks(figures),
         *_slower_lines(figures),
-        *(f"It may help to compile {one.how}: {one.why}; {one.risk}." for one in remedies(figures)),
+        *(f"It may help to compile {one.how}: {one.why}; {one.risk}." for one in remedies(figures) if not one.is_for_guards),
         *_doubts(figures),
     ]
 
@@ -79,12 +79,23 @@ def _short(figures: LedgerFigures, kind: LedgerKind) -> str:
 
 def _guards(figures: LedgerFigures) -> Iterator[str]:
     call, guards_s = figures.call, figures.of_kind("guards")
-    if guards_s <= SOME * call.call_s or call.unguarded_s <= 0:
+    if guards_s <= SOME * call.call_s:
         return
+    if figures.guards.whole:
+        checks = checks_in_words(figures.guards.in_cpp, figures.guards.in_python)
+        yield f"Guards take {run_time(guards_s)} ({share(guards_s, call.call_s)}): {checks}."
+    if call.unguarded_s > 0:
+        yield _unguarded(call)
+    fewer = [one.name for one in remedies(figures) if one.is_for_guards]
+    if fewer:
+        yield f"Fewer or cheaper guards: --try measures {listed(fewer, len(fewer))}, and says what each risks."
+
+
+def _unguarded(call: LedgerCall) -> str:
     interval = median_interval(ratios(list(call.rounds_s), list(call.unguarded_rounds_s)))
-    is_faster = interval is not None and interval.low > 1
+    is_faster = interval is not None and interval.low > 1 and call.unguarded_s < call.call_s
     told = f"saves {run_time(call.call_s - call.unguarded_s)}" if is_faster else "saves nothing that can be told"
-    yield (
+    return (
         f"Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and {told}; it is unsafe: "
         "what no longer fits is run all the same."
     )

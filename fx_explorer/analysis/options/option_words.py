@@ -63,7 +63,8 @@ ARGUMENTS: dict[str, OptionWords] = {
     ),
     "compile.options": OptionWords(
         "Options of Inductor for this call of torch.compile alone. Excludes mode.",
-        "A dict of entries of torch._inductor.config, as for --option K=V.",
+        "A dict of entries of torch._inductor.config, as for --option K=V. The entry guard_filter_fn, which every "
+        "backend takes, is a function that says which guards are kept.",
         {"null": "what torch._inductor.config has"},
     ),
     "compile.disable": OptionWords(
@@ -212,6 +213,21 @@ GUARDS: dict[str, OptionWords] = {
     ),
     "dynamo.skip_guards_on_constant_func_defaults": OptionWords(
         "Leaves out checks of constant default arguments.", "", {"false": "checked", "true": "a change is not noticed"}
+    ),
+    "dynamo.use_recursive_dict_tags_for_guards": OptionWords(
+        "Looks into a module's attributes only when its dicts have been written to.",
+        "Cheaper calls of deeply nested modules. fx-explorer ledger --try measures it.",
+        {"false": "each attribute is checked", "true": "unchanged modules are passed over"},
+    ),
+    "dynamo.use_lamba_guard_for_object_aliasing": OptionWords(
+        "Checks in Python, not in C++, which inputs are the same object.",
+        "It lets dynamo.use_recursive_dict_tags_for_guards pass over more.",
+        {"true": "one check in Python for all", "false": "checks in C++"},
+    ),
+    "dynamo.enable_cpp_symbolic_shape_guards": OptionWords(
+        "Checks relations between dynamic sizes in C++.",
+        "The check is built by a C++ compiler, so compiling takes longer.",
+        {"false": "in Python", "true": "in C++"},
     ),
 }
 

@@ -12,9 +12,8 @@ from dataclasses import asdict
 
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
-from fx_explorer.analysis.ledger.guard_counts import GuardCounts
 from fx_explorer.analysis.ledger.rates import rate
-from fx_explorer.analysis.ledger.remedies import remedies
+from fx_explorer.analysis.ledger.remedies import checks_in_words, remedies
 from fx_explorer.analysis.ledger.table import KIND_HEADER, LINE_HEADER, Cells, kind_rows, line_rows, step_header, step_row
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
@@ -26,27 +25,27 @@ SCHEMA = "fx-explorer/ledger/1"
 MOST_LINES = 12
 """Lines of the user's that the text has; the other formats have all."""
 
-Format = Callable[[LedgerFigures, GuardCounts, bool], str]
+Format = Callable[[LedgerFigures, bool], str]
 
 
-def ledger_text(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
+def ledger_text(figures: LedgerFigures, steps: bool) -> str:
     """Return the verdict and the tables as plain text; with ``steps`` every step of the call."""
     lines = [*verdict(figures), "", *_columns(KIND_HEADER, kind_rows(figures)), ""]
     lines += [*_columns(LINE_HEADER, _most(line_rows(figures))), ""]
     if steps:
         lines += [*_columns(step_header(figures), _steps(figures)), ""]
-    return "\n".join(map(printable, [*lines, *_guards(guards), *_notes(figures)])).rstrip() + "\n"
+    return "\n".join(map(printable, [*lines, *_guards(figures), *_notes(figures)])).rstrip() + "\n"
 
 
-def ledger_markdown(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
+def ledger_markdown(figures: LedgerFigures, steps: bool) -> str:
     """Return the verdict as a list and the tables, to be put into an issue."""
     tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, line_rows(figures))]
     tables += [(step_header(figures), _steps(figures))] if steps else []
-    told = [f"- {_in_markdown(sentence)}" for sentence in [*verdict(figures), *_guards(guards), *_notes(figures)]]
+    told = [f"- {_in_markdown(sentence)}" for sentence in [*verdict(figures), *_guards(figures), *_notes(figures)]]
     return "\n".join([*told, *(line for header, rows in tables for line in _markdown(header, rows))]) + "\n"
 
 
-def ledger_csv(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
+def ledger_csv(figures: LedgerFigures, steps: bool) -> str:
     """Return a line for each step in order, with times in seconds."""
     out = io.StringIO()
     rows = [_step(figures, entry) for entry in figures.entries]
@@ -56,12 +55,12 @@ def ledger_csv(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
     return out.getvalue()
 
 
-def ledger_json(figures: LedgerFigures, guards: GuardCounts, steps: bool) -> str:
+def ledger_json(figures: LedgerFigures, steps: bool) -> str:
     """Return everything as JSON."""
-    return json.dumps({"schema": SCHEMA, **ledger_object(figures, guards)}, indent=2) + "\n"
+    return json.dumps({"schema": SCHEMA, **ledger_object(figures)}, indent=2) + "\n"
 
 
-def ledger_object(figures: LedgerFigures, guards: GuardCounts) -> dict[str, object]:
+def ledger_object(figures: LedgerFigures) -> dict[str, object]:
     """Return everything as the report has it under ``ledger``."""
     call = {name: _or_null(value) for name, value in asdict(figures.call).items() if name != "id"}
     found = line_times(figures)
@@ -75,12 +74,25 @@ def ledger_object(figures: LedgerFigures, guards: GuardCounts) -> dict[str, obje
         "steps": [_step(figures, entry) for entry in figures.entries],
         "uncompiled_operators": [_operator(row) for row in figures.operators],
         "ceilings": {kind: row.rate for kind, row in figures.ceilings.items()},
-        "guards": {"in_cpp": guards.in_cpp, "in_python": guards.in_python},
+        "guards": {"in_cpp": figures.guards.in_cpp, "in_python": figures.guards.in_python, "filters": _filters(figures)},
         "remedies": [asdict(one) for one in remedies(figures)],
     }
 
 
 FORMATS: dict[str, Format] = {"text": ledger_text, "json": ledger_json, "csv": ledger_csv, "markdown": ledger_markdown}
+
+
+def tried_text(sentences: Sequence[str]) -> str:
+    """Return what was tried as plain text, a line for each."""
+    return "".join(f"{printable(sentence)}\n" for sentence in sentences)
+
+
+def tried_markdown(sentences: Sequence[str]) -> str:
+    """Return what was tried as a list."""
+    return "".join(f"- {_in_markdown(sentence)}\n" for sentence in sentences)
+
+
+TRIED: dict[str, Callable[[Sequence[str]], str]] = {"text": tried_text, "markdown": tried_markdown}
 
 
 def _or_null(value: object) -> object:
@@ -145,12 +157,15 @@ def _markdown(header: Cells, rows: Sequence[Cells]) -> Iterator[str]:
         yield f"| {' | '.join(_in_markdown(text) for text in row)} |"
 
 
-def _guards(guards: GuardCounts) -> Iterator[str]:
-    whole = guards.in_cpp + guards.in_python
-    if not whole:
-        return
-    in_python = f"{guards.in_python:,} in Python" if guards.in_python else "none in Python"
-    yield f"Guards: {counted(whole, 'check')}, {guards.in_cpp:,} in C++ and {in_python}; view 5 of the app lists them."
+def _filters(figures: LedgerFigures) -> list[dict[str, object]]:
+    return [asdict(one) for one in figures.guards.filters]
+
+
+def _guards(figures: LedgerFigures) -> Iterator[str]:
+    guards = figures.guards
+    if guards.whole:
+        dear = f"; the dearest by themselves: {guards.dearest}" if guards.dearest else ""
+        yield f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the app lists them."
 
 
 def _notes(figures: LedgerFigures) -> Iterator[str]:

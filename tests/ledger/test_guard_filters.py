@@ -318,6 +318,17 @@ def test_each_filter_that_would_drop_a_guard_is_measured_beside_the_program(
         assert "what it risks: " in sentence
 
 
+@pytest.mark.usefixtures("warm_workers")
+def test_with_a_filter_in_force_no_other_one_is_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = tmp_path / "net.py"
+    net.write_text(PROGRAM)
+    given = ["--no-train", "--backend", "eager", "--option", "guard_filter_fn=skip_all_guards_unsafe"]
+    assert main(["ledger", str(net), *given, "--try"]) == 0
+    told = capsys.readouterr()
+    assert re.search(r"The guard filter skip_all_guards_unsafe dropped (\d+) of the \1 guards", told.out)
+    assert "Nothing was tried" in told.err
+
+
 def test_a_budget_without_trying_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "net.py", "--budget", "5"]) == 2
     assert "--budget is for --try" in capsys.readouterr().err

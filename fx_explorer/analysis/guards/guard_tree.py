@@ -102,12 +102,15 @@ def _title(one: ExplainedCheck) -> str:
             "state": "settings of torch",
             "library": "torch and Python themselves",
         }[origin]
-    root = re.split(r"[.\[]", one.name, maxsplit=1)[0]
+    begin = _BEGIN.search(one.check.source)
+    root = re.split(r"[.\[)]", plain_source(one.check.source[begin.start() :]) if begin else one.name, maxsplit=1)[0]
     kind = {"argument": "argument", "closure": "enclosing variable", "global": "global", "module": "module"}[origin]
     return f"{kind} {root or 'aliases'}"
 
 
 # what is looked at
+
+_BEGIN = re.compile(r"\b[LG]\['")
 
 _MODULES = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
 

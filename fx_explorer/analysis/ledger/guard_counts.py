@@ -12,6 +12,7 @@ from fx_explorer.analysis.guards.guard_tree import ExplainedCheck, dearest, expl
 from fx_explorer.analysis.words import listed
 from fx_explorer.model import Compilation, FilterAnswer, Guard, GuardCheck, OptionInForce, Origin
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import Filtered, filtered
 
 IN_PYTHON = ("LAMBDA_GUARD", "PYTHON_")
 """Beginnings of torch's names for leaves that call Python (torch/csrc/dynamo/guards.cpp); all others
@@ -59,6 +60,8 @@ class GuardCounts:
     """The dearest checks by themselves, with the values' names in the program."""
     filters: tuple[FilterEffect, ...] = ()
     """Those of torch's filters that would drop any check, the one that drops least first."""
+    dropped: tuple[Filtered, ...] = ()
+    """What the filter in force dropped."""
     checks: Sequence[GuardCheck] = ()
     options: dict[str, object] = field(default_factory=dict)
     """Full name → value in force of the options that this torch has."""
@@ -79,6 +82,7 @@ def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardC
         in_python,
         dearest(explained, MOST_NAMED),
         tuple(_filters(reader, explained, guards, owners)),
+        tuple(filtered(reader)),
         [one.check for one in explained],
         {row.name: json.loads(row.value) for row in reader.rows(OptionInForce) if row.name.startswith("dynamo.")},
     )

@@ -104,19 +104,17 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
     """Yield settings that make guards cheaper, and filters that drop some of them."""
     guards_s, whole_s = figures.of_kind("guards"), figures.call.call_s
     # Where they could not be asked outside of a call, they are somewhere in entering torch.compile.
-    most_s, what = (guards_s, "guards take") if guards_s else (figures.of_kind("entry"), "entering with its guards takes")
-    if most_s < LEAST * whole_s:
+    if (guards_s or figures.of_kind("entry")) < LEAST * whole_s:
         return
-    part = f"{what} {run_time(most_s)} ({share(most_s, whole_s)})"
     for one in settings_for_guards(figures.guards):
         name = f"{one.name}={one.value}"
         settings: dict[str, object] = {one.name: one.value}
-        yield Remedy(name, f"with {name}", f"{part}, and {one.why}", one.risk, settings=settings, is_for_guards=True)
+        yield Remedy(name, f"with {name}", one.why, one.risk, settings=settings, is_for_guards=True)
     request = figures.request
     if request and request.mode and request.backend != "inductor":
         return  # torch takes no options beside a mode, and only Inductor's modes are known as options
     for effect in figures.guards.filters:
-        why = f"{part}, of which it {drops_in_words(effect)}"
+        why = f"it {drops_in_words(effect)}"
         options: dict[str, object] = {GUARD_FILTER: effect.name}
         yield Remedy(effect.name, f"with {GUARD_FILTER}={effect.name}", why, effect.risk, options=options, is_for_guards=True)
 

@@ -15,13 +15,13 @@ from fx_explorer.session import SessionReader
 
 
 def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> list[str]:
-    """Return a sentence for each remedy. ``remedies`` are by the name of their contender, ``plain`` is
+    """Return a sentence for each remedy that was measured. ``remedies`` are by the name of their contender, ``plain`` is
     the contender without one.
     """
     cells = {row.contender: row for row in reader.rows(BenchCell)}
     rounds = {name: _rounds(reader, cell) for name, cell in cells.items()}
     before = rounds.get(plain, {})
-    known = [(one, cells[name], rounds[name]) for name, one in remedies.items() if name in cells]
+    known = [(one, cells[name], rounds[name]) for name, one in remedies.items() if rounds.get(name)]
     return [f"{one.name}: {'; '.join(_told(one, cell, before, after))}." for one, cell, after in known]
 
 

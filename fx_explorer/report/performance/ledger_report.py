@@ -166,6 +166,8 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
     if guards.whole:
         dear = f"; the dearest by themselves: {guards.dearest}" if guards.dearest else ""
         yield f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the app lists them."
+    for one in guards.dropped:
+        yield f"The guard filter {one.filter} dropped {one.dropped:,} of the {counted(one.guards, 'guard')} of this program."
 
 
 def _notes(figures: LedgerFigures) -> Iterator[str]:

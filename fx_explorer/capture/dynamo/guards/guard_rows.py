@@ -229,7 +229,8 @@ def _user_frame(recording: Recording, stack: list[Any]) -> Any:
 
 _NOTED_LINE = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in \S+")
 
-_ROOT = re.compile(r"^(?P<scope>[LG])\['(?P<name>[^']+)'\]")
+_ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
+"""What a source begins with, also inside ``dict(type(L['self']).__dict__)['size']``."""
 
 _LIBRARY = re.compile(r"^__(?:import_torch|builtins)")
 
@@ -270,7 +271,7 @@ class _Checks:
         return self._placed(row, part, guard)
 
     def _origin(self, source: str) -> Origin:
-        root = _ROOT.match(source)
+        root = _ROOT.search(source)
         if root is None:
             return "state"
         name = root["name"]

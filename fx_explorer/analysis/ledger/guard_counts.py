@@ -44,7 +44,9 @@ class FilterEffect:
     """Guards that Dynamo asked for."""
     dropped: int
     in_cpp: int
-    """Checks in C++ that go with them."""
+    """Checks in C++ that are known to go with them. Of those that torch makes for itself, such as the
+    keys of dicts on the way to a value, it is not known, unless nothing is left.
+    """
     in_python: int
     risk: str
     """What would change unseen, in a sentence without its end."""
@@ -112,7 +114,8 @@ def _filters(
             alike.setdefault(frozenset(of_filter), []).append(name)
     effects = []
     for both, (name, *like) in alike.items():
-        gone = [one for number in both for one in of_guard.get(number, ())]
+        # Without any guard, what torch checks for itself goes too, such as the keys of dicts.
+        gone = list(checks) if len(both) == len(guards) else [one for number in both for one in of_guard.get(number, ())]
         python = _in_python(gone)
         effects.append(FilterEffect(name, tuple(like), len(guards), len(both), len(gone) - python, python, _risk(gone)))
     return sorted(effects, key=lambda one: one.dropped)

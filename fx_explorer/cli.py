@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "memory": "say what a training step needs at its peak, what makes it up, and what is held kernel after kernel",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
+    "backends": "list the backends of torch.compile: what each does, and whether it can be used here",
     "recover": "get back, or remove, the sessions of captures that were interrupted with fx-explorer itself",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",

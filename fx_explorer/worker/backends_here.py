@@ -1,0 +1,123 @@
+"""List the backends of this interpreter's torch, and try each on a small graph (``fx-explorer backends``).
+
+Called as ``python …/worker/backends_here.py [NAME ...]``, by path, in the interpreter that is asked about.
+Prints one JSON line: the release of torch, and a row for each backend, or for those that are named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from typing import Any
+
+
+def main(wanted: list[str]) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what torch and other packages print is no answer
+    import torch
+
+    answers.write(
+        json.dumps({"torch": torch.__version__, "backends": [_row(name) for name in _names() if not wanted or name in wanted]})
+        + "\n"
+    )
+    answers.flush()
+    os._exit(0)
+
+
+def _names() -> list[str]:
+    import torch._dynamo
+
+    return list(torch._dynamo.list_backends(exclude_tags=()))
+
+
+def _row(name: str) -> dict[str, Any]:
+    """Return what is known of a backend: ``missing`` says what keeps it from being used here, and is
+    empty where nothing is known to.
+    """
+    row: dict[str, Any] = {"name": name, "tags": [], "package": "torch", "document": "", "missing": ""}
+    try:
+        from torch._dynamo.backends import registry
+
+        entry = registry._BACKENDS.get(name)
+        if entry is not None:
+            row["package"] = _package(entry)
+        function = registry.lookup_backend(name)
+    except Exception as error:  # noqa: BLE001 - told in the list: packages raise anything when they are loaded
+        return {**row, "missing": f"it cannot be loaded: {type(error).__name__}: {error}".partition("\n")[0]}
+    row["tags"] = list(getattr(function, "_tags", ()))
+    if callable(function) and not isinstance(function, type) and hasattr(function, "__code__"):
+        row["document"] = (function.__doc__ or "").strip().partition("\n\n")[0]
+    row["missing"] = NEEDS[name]() if name in NEEDS else ""
+    return row if row["missing"] else {**row, "missing": _tried(name)}
+
+
+def _tried(name: str) -> str:
+    """Return why a backend does not compile a product and a relu rightly; empty where it does."""
+    import torch
+
+    def small(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ x) + 1
+
+    torch._dynamo.reset()
+    x = torch.randn(4, 4)
+    try:
+        result = torch.compile(small, backend=name)(x)
+    except Exception as error:  # noqa: BLE001 - told in the list
+        inner = getattr(error, "inner_exception", error)
+        first = next((line.strip() for line in str(inner).splitlines() if line.strip()), "")
+        return f"it fails on a product of matrices and a relu: {type(inner).__name__}: {first}".rstrip(".: ")
+    return "" if torch.allclose(result, small(x), rtol=1e-4) else "its results are wrong for a product of matrices and a relu"
+
+
+def _package(entry: EntryPoint) -> str:
+    found = entry.dist
+    return f"{found.name} {found.version}" if found is not None else entry.value
+
+
+# what each of torch's own needs
+
+
+def _a_compiler() -> str:
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler:
+        return "it needs a C++ compiler for the CPU, and there is none: install g++"
+    return ""
+
+
+def _a_module(name: str, package: str) -> Callable[[], str]:
+    def missing() -> str:
+        import importlib.util
+
+        return "" if importlib.util.find_spec(name) else f"it needs the package {package}"
+
+    return missing
+
+
+def _not_by_name() -> str:
+    return "it is chosen with torch._dynamo.config.repro_after, and not as a backend"
+
+
+NEEDS: dict[str, Callable[[], str]] = {
+    "dynamo_minifier_backend": _not_by_name,
+    "dynamo_accuracy_minifier_backend": _not_by_name,
+    "inductor": _a_compiler,
+    "openxla": _a_module("torch_xla", "torch_xla"),
+    "openxla_eval": _a_module("torch_xla", "torch_xla"),
+    "tvm": _a_module("tvm", "apache-tvm"),
+}
+"""Backend → a function that says what is missing for it here; an empty text when nothing is."""
+
+
+if __name__ == "__main__":
+    from worker import load_package  # type: ignore[import-not-found]  # beside this file: Python puts a script's directory first
+
+    del sys.path[0]
+    load_package()
+    sys.modules.pop("worker")
+    main(sys.argv[1:])

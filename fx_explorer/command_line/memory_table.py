@@ -47,7 +47,13 @@ def _lines(found: BudgetTrials) -> Iterator[str]:
     if rest := places[MOST_LINES:]:
         more = (size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled))
         yield f"  {counted(len(rest), 'more line'):<32} {next(more):>10} {next(more):>10}"
+    beyond = found.uncompiled.peak_bytes - sum(plain.values())
+    if beyond > LEAST_BEYOND * found.uncompiled.peak_bytes:
+        yield f"  {'beyond these, uncompiled':<32} {size(beyond):>10}  (operators at work; tensors of other layouts)"
     yield ""
+
+
+LEAST_BEYOND = 0.01
 
 
 def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:

@@ -92,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--no-build: kernels that are not built cannot be timed")
     if arguments.flame and arguments.format != "text":
         raise UsageError(f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it beside any format")
+    if arguments.svg and arguments.output and arguments.svg.resolve() == arguments.output.resolve():
+        raise UsageError(f"-o and --svg cannot both be {arguments.svg}: the picture would take the place of the session")
     svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
     found: list[list[Remedy] | None] = []
     code = answer_from(arguments, lambda reader: found.append(_tell(reader, arguments, svg)), session_output(arguments)) or 0

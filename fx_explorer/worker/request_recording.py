@@ -92,7 +92,8 @@ class RequestRecording:
         self._ended = ended
         if self.recording and self._progress.request.record_bytecode:
             self._record_steps(self.recording)
-        self._progress.say("the program has ended; its graphs are about to be compiled")
+        if not self._progress.request.ledger:  # its graphs were compiled long before
+            self._progress.say("the program has ended; its graphs are about to be compiled")
         self._finish_stepping()
         if self.recording and self.recording.library_calls:
             from fx_explorer.worker.kernels.workspaces import add_workspaces

@@ -13,12 +13,13 @@ import fx_explorer
 _NOT_THE_USERS = tuple(str(Path(str(package.__file__)).parent) + os.sep for package in (torch, fx_explorer))
 
 
-def users_line(above: int) -> tuple[str, int]:
+def users_line(above: int, within: str = "") -> tuple[str, int]:
     """Return the file and number of the innermost line that is neither torch's nor ours, ``above`` frames
-    above this one or further; ("", 0) where there is none, as within a backward.
+    above this one or further; ("", 0) where there is none, as within a backward. ``within`` names a
+    function beyond whose call nothing is looked for.
     """
     frame = sys._getframe(above)
-    while frame is not None:
+    while frame is not None and frame.f_code.co_name != within:
         file = frame.f_code.co_filename
         if not file.startswith((*_NOT_THE_USERS, "<")):
             return file, frame.f_lineno

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 
 from fx_explorer.worker.bench.held_tensors import held_by_line
 from fx_explorer.worker.bench.timing import peak_bytes
@@ -60,6 +61,26 @@ def test_activations_and_gradients_stand_on_the_line_of_their_forward() -> None:
     lines = {one.line for one in held_by_line(step)}
     assert {network.lines["up"], network.lines["gelu"], network.lines["down"]} & lines
     assert not {one.file for one in held_by_line(step)} - {__file__, ""}
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_what_a_checkpoint_computes_again_stands_on_the_line_that_computes_it(use_reentrant: bool) -> None:
+    lines: dict[str, int] = {}
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        p, lines["p"] = torch.sin(x), here()
+        q, lines["q"] = torch.cos(p), here()
+        r, lines["r"] = torch.exp(q), here()
+        return r
+
+    def step() -> None:
+        x = torch.ones(1000, requires_grad=True)
+        torch.utils.checkpoint.checkpoint(block, x, use_reentrant=use_reentrant).sum().backward()
+
+    held = {one.line: one.size_bytes for one in held_by_line(step)}
+    assert held[lines["p"]] == 4000
+    assert held[lines["q"]] >= 4000
+    assert held[lines["r"]] >= 4000
 
 
 def test_what_was_there_before_and_what_is_written_in_place_is_not_counted() -> None:

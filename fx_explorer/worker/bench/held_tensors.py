@@ -21,6 +21,9 @@ from fx_explorer.worker.users_line import users_line
 
 Place = tuple[str, int]
 
+ENGINE = "_engine_run_backward"
+"""The function that starts a backward (torch/autograd/graph.py)."""
+
 
 def held_by_line(call: Callable[[], object]) -> list[HeldLine]:
     """Make a call, and return what it holds beyond what is there before it, at the moment in which that
@@ -70,9 +73,10 @@ class _Tensors(TorchDispatchMode):
 
     def _place(self) -> Place:
         node = torch._C._current_autograd_node()
-        if node is not None:
+        # In a backward, Python of the user's runs again for checkpoints, and in functions with a backward of their own.
+        place = users_line(3) if node is None else users_line(3, within=ENGINE)
+        if node is not None and not place[1]:
             return self._of_node.get(node._sequence_nr(), ("", 0))
-        place = users_line(3)
         # The node of this operator was made just now, before anything below autograd. One without a node comes later.
         self._of_node.setdefault(torch.autograd._get_sequence_nr() - 1, place)
         return place

@@ -34,7 +34,7 @@ def main(notices: int, commands: int) -> None:
     torch.backends.cudnn.benchmark = asked["benchmark"]
     torch.backends.cudnn.allow_tf32 = asked["allow_tf32"]
     torch.set_float32_matmul_precision(asked["precision"])
-    torch.use_deterministic_algorithms(asked["deterministic"], warn_only=True)
+    torch.use_deterministic_algorithms(asked["deterministic"], warn_only=asked["warn_only"])
     for text in asked["calls"]:
         call = LibraryCall.from_json(text)
         answer: dict[str, object]

@@ -115,5 +115,6 @@ def _question(calls: Sequence[LibraryCall]) -> bytes:
         "allow_tf32": torch.backends.cudnn.allow_tf32,
         "precision": torch.get_float32_matmul_precision(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
     }
     return json.dumps(question).encode()

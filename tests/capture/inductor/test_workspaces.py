@@ -85,6 +85,11 @@ def test_the_process_makes_calls_and_tells_what_each_takes_beyond_its_results(mo
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocated.pop(0))
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: most.pop(0))
+    for name in (
+        "use_deterministic_algorithms",
+        "set_float32_matmul_precision",
+    ):
+        monkeypatch.setattr(torch, name, lambda *args, **kwargs: None)
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
     here = Layout((4, 4), (4, 1), "float32", "cpu")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from fx_explorer.analysis.ledger.by_line import line_times
 from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
 from fx_explorer.analysis.words import in_file
 from fx_explorer.cli import main
@@ -126,3 +128,12 @@ def test_what_cannot_be_told_is_refused_with_what_to_do(
     target = str(captured("mlp")) if given[0] == "captured" else str(ROOT / "sample_models" / "mlp.py")
     assert main(["ledger", target, *given[1:]]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_line_that_may_be_in_kernels_of_unknown_lines_has_no_compiled_time(figures: LedgerFigures) -> None:
+    kinds = ("kernel", "library")
+    entries = tuple(replace(one, lines=()) if one.step.kind in kinds else one for one in figures.entries)
+    told = line_times(replace(figures, entries=entries)).lines
+    assert told
+    assert all(one.compiled_s == -1 and one.gained_s == 0 for one in told)
+    assert any(one.compiled_s > 0 for one in line_times(figures).lines)

@@ -57,7 +57,7 @@ def line_times(figures: LedgerFigures) -> LineTimes:
     """Return what each line takes. What the lines take and what is of none add up to a call."""
     compiled, uncompiled = _compiled(figures), _uncompiled(figures)
     is_known = bool(figures.operators)
-    untimed_s = sum(figures.of_kind(kind) for kind in UNTIMED_KINDS)
+    untimed_s = sum(figures.of_kind(kind) for kind in UNTIMED_KINDS) + of_unknown_lines_s(figures)
     without = NOT_KNOWN if untimed_s > UNTIMED * figures.call.call_s else 0.0
     found = [
         LineTime(line, compiled.get(line, without), uncompiled.get(line, 0.0) if is_known else NOT_KNOWN)
@@ -69,6 +69,11 @@ def line_times(figures: LedgerFigures) -> LineTimes:
     rest = whole - sum(max(0.0, one.compiled_s) for one in found)
     rest_uncompiled = figures.call.uncompiled_s - sum(one.uncompiled_s for one in found) if is_known else NOT_KNOWN
     return LineTimes(found, rest, rest_uncompiled)
+
+
+def of_unknown_lines_s(figures: LedgerFigures) -> float:
+    """Return the seconds of kernels and library calls whose lines are not known."""
+    return sum(entry.seconds for entry in figures.entries if entry.step.kind in ("kernel", "library") and not entry.lines)
 
 
 def _compiled(figures: LedgerFigures) -> dict[SourceLine, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer.analysis.bench.interval import factor, median_interval, ratios
-from fx_explorer.analysis.ledger.by_line import LineTime, line_times
+from fx_explorer.analysis.ledger.by_line import LineTime, line_times, of_unknown_lines_s
 from fx_explorer.analysis.ledger.figures import KIND_IN_WORDS, WORK, LedgerFigures
 from fx_explorer.analysis.ledger.remedies import MUCH, SOME, checks_in_words, remedies
 from fx_explorer.analysis.measured_times import run_time
@@ -130,7 +130,7 @@ def _is_slower(one: LineTime, call_s: float) -> bool:
 
 
 def _doubts(figures: LedgerFigures) -> Iterator[str]:
-    of_none_s = sum(entry.seconds for entry in figures.entries if entry.step.kind in ("kernel", "library") and not entry.lines)
+    of_none_s = of_unknown_lines_s(figures)
     if of_none_s > SOME * figures.call.call_s:
         yield f"Of which line {run_time(of_none_s)} of the kernels are is not known."
     call, accounted = figures.call, figures.accounted_s / figures.call.call_s

@@ -49,7 +49,7 @@ def _lines(found: BudgetTrials) -> Iterator[str]:
         yield f"  {counted(len(rest), 'more line'):<32} {next(more):>10} {next(more):>10}"
     beyond = found.uncompiled.peak_bytes - sum(plain.values())
     if beyond > LEAST_BEYOND * found.uncompiled.peak_bytes:
-        yield f"  {'beyond these, uncompiled':<32} {size(beyond):>10}  (operators at work; tensors of other layouts)"
+        yield f"  {'beyond these, uncompiled':<32} {size(beyond):>10}  (operators at work; not dense)"
     yield ""
 
 

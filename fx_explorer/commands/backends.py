@@ -28,6 +28,8 @@ examples:
 
 SCHEMA = "fx-explorer/backends/1"
 
+TRIED = "✓ compiled a small graph rightly on the CPU, without gradients."
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
@@ -50,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = [one.to_json() for one in shown]
         print(json.dumps({"schema": SCHEMA, "torch": release, "backends": listed}, indent=2))
     else:
-        lines = [f"Backends of torch {release} ({arguments.python})"]
+        lines = [f"Backends of torch {release} ({arguments.python})", TRIED]
         for title, members in groups(shown):
             lines += ["", title, *(line for one in members for line in _lines(one, shutil.get_terminal_size().columns))]
         print("\n".join(map(printable, lines)))

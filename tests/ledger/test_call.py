@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
 from fx_explorer.analysis.words import in_file
 from fx_explorer.cli import main
 from fx_explorer.model import Artifact, Compilation, LedgerCall
+from fx_explorer.session import SessionReader
 from fx_explorer.trials.ledger import add_ledger, ledger_in
 from tests.conftest import ROOT, Captured, OpenedReader
 from tests.ledger.conftest import BREAK
@@ -139,3 +141,12 @@ def test_a_line_that_may_be_in_kernels_of_unknown_lines_has_no_compiled_time(fig
     told = [one for one in line_times(blind).lines if one.line not in known]
     assert told
     assert all(one.compiled_s == -1 and one.gained_s == 0 for one in told)
+
+
+def test_a_call_that_took_no_time_is_no_ledger(session: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.fxs"
+    shutil.copy(session, damaged)
+    with sqlite3.connect(damaged) as connection:
+        connection.execute("UPDATE ledger_call SET call_s = 0")
+    with SessionReader(damaged) as opened:
+        assert ledger_figures(opened) is None

@@ -22,6 +22,7 @@ from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import filtered
 from fx_explorer.tui.views.guards import guards_table
+from fx_explorer.worker.bench.compiling import backend
 from fx_explorer.worker.ending.refusals import told_by_us
 from fx_explorer.worker.target.guard_filters import guard_filter, with_guard_filter
 from tests.capture.recorded import failures, record
@@ -185,6 +186,9 @@ def numbers(entries):
 def nothing(entries):
     pass
 
+def leaves(entries):
+    raise SystemExit(5)
+
 number = 3
 """
 
@@ -193,6 +197,7 @@ number = 3
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "keep.py").write_text(FILE)
     (tmp_path / "bad.py").write_text("1 / 0\n")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
     monkeypatch.chdir(tmp_path)
     return "keep.py"
 
@@ -206,6 +211,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("keep.py:missing", "keep.py has no function 'missing' that could be a guard filter"),
         ("keep.py:number", "keep.py:number is no function: it is of type int"),
         ("bad.py:f", "bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)"),
+        ("leaves.py:f", "leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)"),
         (3, "guard_filter_fn=3 is no name of a filter"),
     ],
 )
@@ -223,6 +229,7 @@ def test_a_filter_that_is_not_there_is_refused_with_those_that_are(file: str, na
         ("short", "keep.py:short gave 1 answer for "),
         ("numbers", "keep.py:numbers answered 1; torch takes True (keep) or False (drop) only"),
         ("nothing", "keep.py:nothing gave NoneType for "),
+        ("leaves", "the guard filter keep.py:leaves raised SystemExit: 5 (line 18 of keep.py)"),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -332,3 +339,17 @@ def test_with_a_filter_in_force_no_other_one_is_tried(tmp_path: Path, capsys: py
 def test_a_budget_without_trying_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "net.py", "--budget", "5"]) == 2
     assert "--budget is for --try" in capsys.readouterr().err
+
+
+def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(file: str) -> None:
+    assert backend("keep.py:keep_tensors")
+    for name, told in (
+        ("nofile.py:f", "the backend nofile.py:f cannot be loaded: there is no such file"),
+        ("bad.py:f", "the backend bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)"),
+        ("leaves.py:f", "the backend leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)"),
+        ("keep.py:number", "the backend keep.py:number is no function: it is of type int"),
+        ("keep.py:missing", "keep.py has no function 'missing' that could be a backend"),
+    ):
+        with pytest.raises(TargetError) as raised:
+            backend(name)
+        assert told in str(raised.value)

@@ -53,8 +53,16 @@ def test_lines_stand_beside_each_other_biggest_first_and_the_rest_in_one_row() -
     rows = [line.split() for line in lines[at + 1 : lines.index("", at)]]
     assert rows[0] == ["net.py:3", "3.0", "kB", "99.0", "kB"]
     assert [row[0] for row in rows[1:-1]] == [f"net.py:{line}" for line in range(15, 4, -1)]
-    assert rows[-1] == ["5", "more", "lines", "7.5", "kB", "10", "B"]
+    assert rows[-1] == ["5", "more", "lines", "7.5", "kB", "10", "B"]  # they are more than the peak: nothing is beyond them
     assert all(len(line) <= 80 for line in lines[at : lines.index("", at)])
+
+
+def test_what_is_held_beyond_the_lines_is_told() -> None:
+    uncompiled = MeasuredStep("uncompiled", 12_800_000, (0.009,), held=(HeldLine("net.py", 3, 400_000),))
+    lines = trials_text(BudgetTrials([trial(1.0, 5000)], uncompiled)).splitlines()
+    (told,) = [line for line in lines if line.strip().startswith("beyond these, uncompiled")]
+    assert "12.4 MB" in told
+    assert len(told) <= 80
 
 
 def test_a_trial_of_which_nothing_is_known_claims_nothing() -> None:

@@ -171,7 +171,7 @@ class LedgerFigures:
 def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
     """Return the session's last ledger; None when it has none."""
     with reader.snapshot():
-        calls = reader.rows(LedgerCall)
+        calls = [row for row in reader.rows(LedgerCall) if row.call_s > 0]  # a call that took no time is damage
         if not calls:
             return None
         call = calls[-1]

@@ -25,8 +25,8 @@ class CallOfKernel:
     place: Place
     nodes: tuple[model.Node, ...]
     """What it computes, in the order of the graph."""
-    workspace_bytes: int = UNKNOWN
-    """What a library call takes while it works; UNKNOWN when no GPU was asked."""
+    workspace: model.LibraryWorkspace | None = None
+    """What a library call takes while it works; None where no GPU was asked."""
 
     @property
     def node(self) -> model.Node | None:
@@ -136,12 +136,12 @@ def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKerne
     wanted = {node for ids in (*by_line.values(), *by_call.values(), *of_all.values()) for node in ids}
     nodes = {node.id: node for node in reader.by_ids(model.Node, wanted)}
     document = artifact_document(code)
-    workspaces = {row.call: row.size_bytes for row in reader.rows(model.LibraryWorkspace)}
+    workspaces = {row.call: row for row in reader.rows(model.LibraryWorkspace)}
     found = {}
     for line, name, artifact, call in made:
         ids = by_call.get(call, set()) | of_all.get(artifact, set()) if artifact else by_line.get(line, set())
         computed = tuple(nodes[i] for i in sorted(ids) if i in nodes)
-        found[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call, UNKNOWN))
+        found[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call))
     return found
 
 

@@ -282,8 +282,8 @@ class _Assembly:
         for kernel in graph.replayed.kernels:
             call, at = graph.calls[kernel.line], self.now + kernel.at
             self.moments.append(Moment(at, call, name, graph.direction))
-            if call.workspace_bytes > 0:
-                self.held.append(_workspace(call, at, graph))
+            if call.workspace and call.workspace.size_bytes > 0:
+                self.held.append(_workspace(call, call.workspace.size_bytes, at, graph))
         self.assumed += len(graph.replayed.assumed)
         self.now += graph.replayed.end
 
@@ -299,10 +299,10 @@ def _taken(lifetime: Lifetime) -> int:
     return UNKNOWN if lifetime.size_bytes == UNKNOWN else rounded(lifetime.size_bytes, lifetime.device)
 
 
-def _workspace(call: CallOfKernel, at: int, graph: GraphMemory) -> Held:
+def _workspace(call: CallOfKernel, size_bytes: int, at: int, graph: GraphMemory) -> Held:
     """Return what a library call takes while it works."""
     device = Counter(one.device for one in graph.replayed.storages).most_common(1)[0][0]
-    return Held("workspace", call.name, call.workspace_bytes, device, at, at + 1, call.node, call.name)
+    return Held("workspace", call.name, size_bytes, device, at, at + 1, call.node, call.name)
 
 
 def _until_the_end(kept: Iterable[Held]) -> list[Held]:

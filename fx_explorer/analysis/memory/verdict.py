@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer import model
-from fx_explorer.analysis.memory.replay import UNKNOWN
 from fx_explorer.analysis.memory.session_memory import SessionMemory
 from fx_explorer.analysis.memory.step import Held, MemoryKind, Moment
 from fx_explorer.analysis.memory.usage import Usage
@@ -44,7 +43,7 @@ def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recompute
 
 
 def _not_counted(used: Usage) -> str:
-    asked = any(moment.call.workspace_bytes != UNKNOWN for moment in used.step.moments)
+    asked = any(moment.call.workspace for moment in used.step.moments)
     return f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the graphs, and the optimizer."
 
 
@@ -97,6 +96,11 @@ def _unread(memory: SessionMemory) -> Iterator[str]:
 def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if used.unknown:
         yield f"{counted(used.unknown, 'storage')} of unknown size {'is' if used.unknown == 1 else 'are'} not in it."
+    asked = [(moment.call.name, moment.call.workspace) for moment in used.step.moments if moment.call.workspace]
+    problems = [(name, workspace.problem) for name, workspace in asked if workspace.problem]
+    if problems:
+        calls, (name, problem) = counted(len(problems), "library call"), problems[0]
+        yield f"What {calls} {'takes' if len(problems) == 1 else 'take'} at work could not be seen ({name}: {problem})."
     if memory.step.assumed:
         results = counted(memory.step.assumed, "result")
         yield f"The element size of {results} of library calls is taken from the call's first argument."

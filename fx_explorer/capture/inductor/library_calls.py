@@ -50,15 +50,14 @@ _IMPORTED = frozenset(["torch", "aten", "extern_kernels", "reinterpret_tensor", 
 def _imported() -> dict[str, Any]:
     from torch._inductor.select_algorithm import extern_kernels  # a large part of Inductor, which is there when it compiles
 
-    numbers = {"inf": float("inf"), "nan": float("nan")}
-    view = torch._C._dynamo.guards._reinterpret_tensor
     return {
         "torch": torch,
         "aten": torch.ops.aten,
         "extern_kernels": extern_kernels,
-        "reinterpret_tensor": view,
+        "reinterpret_tensor": torch._C._dynamo.guards._reinterpret_tensor,
         "device": torch.device,
-        **numbers,
+        "inf": float("inf"),
+        "nan": float("nan"),
     }
 
 

@@ -40,7 +40,7 @@ def pass_hooks(recording: Recording) -> Iterator[None]:
 @contextlib.contextmanager
 def kernel_hooks(recording: Recording) -> Iterator[None]:
     asks = recording.request.workspaces
-    with kernel_recording(functools.partial(_on_kernels, recording), makes_calls_alone=asks) as kernels:
+    with kernel_recording(functools.partial(_on_kernels, recording), notes_library_calls=asks) as kernels:
         for view, reason in kernels.unavailable.items():
             recording.unavailable(view, reason)
         yield

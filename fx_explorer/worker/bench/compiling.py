@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from fx_explorer.capture.recorder import compile_arguments
-from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target import calling, loading
+from fx_explorer.worker.target import calling
+from fx_explorer.worker.target.file_functions import function_of_file
 from fx_explorer.worker.target.guard_filters import with_guard_filter
-
-_IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,16 +41,8 @@ def backend(name: str) -> str | Callable[..., Any]:
     """Return a registered backend by its name, or the function of ``file.py:function``. Raises
     TargetError when there is none.
     """
-    found = _IN_FILE.fullmatch(name)
-    if not found:
+    function = function_of_file(name, "backend")
+    if function is None:
         calling.check_backend(name, "--backends")
         return name
-    file = Path(found["file"])
-    if not file.is_file():
-        raise TargetError(f"there is no file {file} with a backend {found['name']} (working directory: {Path.cwd()})")
-    words = list(sys.argv)
-    function = getattr(loading.load_file(file.absolute(), words[1:]), found["name"], None)
-    sys.argv[:] = words
-    if not callable(function):
-        raise TargetError(f"{file} has no function {found['name']!r} that could be a backend")
     return function

@@ -2,8 +2,9 @@
 content, and tells what each takes of the GPU's memory.
 
 It is a process of its own because such a call may end it: native code trusts what it is given. Its
-input is a JSON list of calls; it answers with a line for each, ``{"size_bytes": …}`` or
-``{"problem": …}``, and the call that it died of is the first without an answer.
+input is a JSON object: the calls, and what the program chose that decides how libraries do them. It
+answers with a line for each call, ``{"size_bytes": …}`` or ``{"problem": …}``, and the call that it
+died of is the first without an answer.
 """
 
 from __future__ import annotations

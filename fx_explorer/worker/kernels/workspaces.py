@@ -20,6 +20,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import LibraryWorkspace
 from fx_explorer.model.library_call import LibraryCall
 from fx_explorer.worker.child_processes import children
+from fx_explorer.worker.kernels.library_process import GPU_IS_LOST
 
 WORKER = Path(__file__).resolve().parents[1] / "worker.py"
 
@@ -64,7 +65,7 @@ def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
         given = [call.with_indices_on_the_host if call.function in on_the_host else call for call in waiting]
         answers, ended = _of_a_process(given)
         found |= zip(waiting, answers, strict=False)
-        if len(answers) == len(waiting) or (answers and _lost(answers[-1])):
+        if len(answers) == len(waiting) or (answers and GPU_IS_LOST in answers[-1].problem):
             continue
         fatal = waiting[len(answers)]
         if fatal.function in on_the_host or fatal.with_indices_on_the_host == fatal:
@@ -72,13 +73,6 @@ def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
         on_the_host.add(fatal.function)
     given_up = Answer(problem="other calls ended the process that makes them alone too often")
     return {call: found.get(call, given_up) for call in calls}
-
-
-def _lost(answer: Answer) -> bool:
-    """Return whether the process ended itself, because its GPU could not be used any more."""
-    from fx_explorer.worker.kernels.library_process import GPU_IS_LOST
-
-    return GPU_IS_LOST in answer.problem
 
 
 def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[Answer], str]:

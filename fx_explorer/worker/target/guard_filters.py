@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import re
-import sys
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +17,7 @@ import torch
 from fx_explorer.capture.torch_compat.versions import GuardFilter, known_filters, require
 from fx_explorer.errors import TargetError
 from fx_explorer.model import GUARD_FILTER
-from fx_explorer.worker.target import loading
-
-_IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
+from fx_explorer.worker.target.file_functions import function_of_file, with_line
 
 
 def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -50,36 +45,10 @@ def guard_filter(name: object) -> GuardFilter:
         raise TargetError(f"{GUARD_FILTER}={name!r} is no name of a filter. {_there_are(known)}")
     if name in known:
         return _checked(known[name], name)
-    found = _IN_FILE.fullmatch(name)
-    if not found:
+    function = function_of_file(name, "guard filter")
+    if function is None:
         raise TargetError(f"there is no guard filter {name!r}{_near(name, known)} {_there_are(known)}")
-    return _checked(function_of_file(Path(found["file"]), found["name"]), name)
-
-
-def function_of_file(file: Path, name: str) -> Callable[..., Any]:
-    """Return a function of the user's file. Raises TargetError where there is none, and where the
-    file raises.
-    """
-    what = f"the guard filter {file}:{name}"
-    if not file.is_file():
-        raise TargetError(f"{what} cannot be loaded: there is no such file (working directory: {Path.cwd()})")
-    words, paths = list(sys.argv), list(sys.path)
-    try:
-        module = loading.load_file(file.absolute(), words[1:])
-    except TargetError:
-        raise
-    except Exception as error:
-        raise TargetError(f"{what} cannot be loaded: {_told(error, file)}") from error
-    finally:
-        # The program that is compiled is another one.
-        sys.argv[:], sys.path[:] = words, paths
-    if not hasattr(module, name):
-        raise TargetError(f"{file} has no function {name!r} that could be a guard filter")
-    function = getattr(module, name)
-    if not callable(function):
-        raise TargetError(f"{what} is no function: it is of type {type(function).__name__}")
-    found: Callable[..., Any] = function
-    return found
+    return _checked(function, name)
 
 
 def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
@@ -91,8 +60,8 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
     def guard_filter(entries: Sequence[Any]) -> Sequence[bool]:
         try:
             answer = function(entries)
-        except Exception as error:
-            raise TargetError(f"the guard filter {name} raised {_told(error, Path(name.rpartition(':')[0]))}") from error
+        except (Exception, SystemExit) as error:
+            raise TargetError(f"the guard filter {name} raised {with_line(error, Path(name.rpartition(':')[0]))}") from error
         kept = list(answer) if isinstance(answer, Iterable) else None
         if kept is None or len(kept) != len(entries):
             gave = type(answer).__name__ if kept is None else f"{len(kept)} answer{'s' if len(kept) != 1 else ''}"
@@ -107,15 +76,6 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
 
     guard_filter.__qualname__ = name
     return guard_filter
-
-
-def _told(error: Exception, file: Path) -> str:
-    """Return ``ValueError: no (line 3 of keep.py)``."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == file.name]
-    if isinstance(error, SyntaxError) and not lines:
-        lines = [error.lineno]
-    where = f" (line {lines[-1]} of {file})" if lines and lines[-1] else ""
-    return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}{where}"
 
 
 def _near(name: str, known: dict[str, GuardFilter]) -> str:

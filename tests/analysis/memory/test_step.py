@@ -183,7 +183,7 @@ def test_a_backend_without_output_code_is_told_and_not_guessed(tmp_path: Path) -
 # what library calls take while they work
 
 
-def with_workspaces(path: Path, step: Predicted, size_bytes: int) -> SessionReader:
+def with_workspaces(path: Path, step: Predicted, size_bytes: int, problem: str = "") -> SessionReader:
     """A copy of the session, in which each library call was seen to take so much on a GPU."""
     copied = path / "workspaces.fxs"
     with sqlite3.connect(step.reader.path) as original, sqlite3.connect(copied) as copy:
@@ -191,7 +191,7 @@ def with_workspaces(path: Path, step: Predicted, size_bytes: int) -> SessionRead
     library = {kernel.id for kernel in step.reader.rows(model.Kernel, language="extern")}
     calls = [call.id for call in step.reader.rows(model.KernelCall) if call.kernel in library]
     with SessionWriter(copied) as writer:
-        writer.add_all(model.LibraryWorkspace(0, call, size_bytes) for call in calls)
+        writer.add_all(model.LibraryWorkspace(0, call, size_bytes, problem) for call in calls)
     return SessionReader(copied)
 
 
@@ -216,3 +216,14 @@ def test_a_workspace_has_the_name_of_its_operator_and_is_told(tmp_path: Path, st
     assert "what a library call takes while it works" in told[1]
     assert told[-1].startswith("Not counted: workspaces that cuBLAS keeps for good")
     assert verdict(step.memory, step.used, source_paths(step.reader))[-1].startswith("Not counted: memory that libraries take")
+
+
+def test_calls_that_could_not_be_made_alone_are_told_and_count_nothing(tmp_path: Path, step: Predicted) -> None:
+    reader = with_workspaces(tmp_path, step, -1, "OutOfMemoryError: CUDA out of memory")
+    memory = session_memory(reader)
+    used = usage(memory.step)
+    assert used.peak.total_bytes == step.used.peak.total_bytes
+    calls = sum(moment.call.name.startswith("extern_kernels") for moment in used.step.moments)
+    (told,) = [one for one in verdict(memory, used, source_paths(reader)) if "could not be seen" in one]
+    assert f"What {calls} library calls take at work" in told
+    assert "OutOfMemoryError: CUDA out of memory" in told

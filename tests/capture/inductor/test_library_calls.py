@@ -78,7 +78,7 @@ def library_calls(found: list[LoweredKernels]) -> Iterator[tuple[LibraryCall | N
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_every_call_can_be_made_alone_and_gives_what_the_graph_says(program: Callable[[], Callable[[], object]]) -> None:
-    calls = list(library_calls(lowered(program, makes_calls_alone=True)))
+    calls = list(library_calls(lowered(program, notes_library_calls=True)))
     assert calls
     for call, node in calls:
         assert call is not None, node
@@ -100,7 +100,7 @@ def test_nothing_is_noted_unless_it_is_asked_for() -> None:
 
 
 def test_calls_that_differ_in_their_buffers_only_by_name_stay_apart_and_go_through_a_pipe() -> None:
-    for call, _ in library_calls(lowered(convolutions, makes_calls_alone=True)):
+    for call, _ in library_calls(lowered(convolutions, notes_library_calls=True)):
         assert call is not None
         assert LibraryCall.from_json(call.to_json()) == call
         assert hash(LibraryCall.from_json(call.to_json())) == hash(call)

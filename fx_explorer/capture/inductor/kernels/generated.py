@@ -32,10 +32,10 @@ class KernelRecording:
     offer it.
     """
 
-    def __init__(self, on_kernels: OnKernels, *, makes_calls_alone: bool) -> None:
+    def __init__(self, on_kernels: OnKernels, *, notes_library_calls: bool) -> None:
         self.unavailable: dict[str, str] = {}
         self._on_kernels = on_kernels
-        self._makes_calls_alone = makes_calls_alone
+        self._notes_library_calls = notes_library_calls
         self._local = threading.local()
 
     @property
@@ -55,7 +55,7 @@ class KernelRecording:
         after it, with its nested graphs.
         """
         outer = self.current if hasattr(lowering, "parent") else None
-        progress = LoweringInProgress(lowering, outer, self._makes_calls_alone)
+        progress = LoweringInProgress(lowering, outer, self._notes_library_calls)
         self._open.append(progress)
         try:
             yield progress
@@ -109,16 +109,16 @@ class KernelRecording:
 
 
 @contextlib.contextmanager
-def kernel_recording(on_kernels: OnKernels, *, makes_calls_alone: bool = False) -> Iterator[KernelRecording]:
+def kernel_recording(on_kernels: OnKernels, *, notes_library_calls: bool = False) -> Iterator[KernelRecording]:
     """Tell ``on_kernels`` of every graph that Inductor generates code for inside the block, once
     its code is complete.
 
     It is called in the compiling thread, first for the whole graph and then for each graph nested
     in it, also when code generation raises. What it raises goes into the compile: the caller guards
     its own. The yielded recording says in ``unavailable`` what this torch release does not let us
-    see. With ``makes_calls_alone``, library calls come with how they are made alone.
+    see. With ``notes_library_calls``, library calls come with how they are made alone.
     """
-    recording = KernelRecording(on_kernels, makes_calls_alone=makes_calls_alone)
+    recording = KernelRecording(on_kernels, notes_library_calls=notes_library_calls)
     with contextlib.ExitStack() as stack:
         _install(recording, stack)
         recording.unavailable.update(stack.enter_context(lines.line_recording()))

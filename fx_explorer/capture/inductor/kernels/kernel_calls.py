@@ -50,7 +50,7 @@ class LoweringInProgress:
 
     lowering: Any
     outer: LoweringInProgress | None
-    makes_calls_alone: bool = False
+    notes_library_calls: bool = False
     """Whether it is noted how library calls are made alone."""
     result: Any = None
     error: str = ""
@@ -217,7 +217,7 @@ class LoweringInProgress:
 
     def _with_alone(self, kernel: GeneratedKernel, lines: Sequence[str]) -> GeneratedKernel:
         """Return a library call with how it is made alone, where that is asked for."""
-        if kernel.language != "extern" or not self.makes_calls_alone:
+        if kernel.language != "extern" or not self.notes_library_calls:
             return kernel
         written = ((call, lines[call.line - 1] if call.line else "") for call in kernel.calls)
         return replace(kernel, calls=tuple(replace(call, alone=library_call(line, self.lowering)) for call, line in written))

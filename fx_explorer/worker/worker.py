@@ -58,7 +58,9 @@ def start() -> None:
         )
     load_package()
     job = sys.argv[3] if len(sys.argv) > 3 else "job"
-    importlib.import_module(f"fx_explorer.worker.{job}").main(notices, commands)
+    from fx_explorer.stack_room import with_room
+
+    with_room(importlib.import_module(f"fx_explorer.worker.{job}").main)(notices, commands)
 
 
 if __name__ == "__main__":

@@ -103,14 +103,18 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
 def _figures(cell: BenchCell, calls_s: dict[int, float], reference: BenchCell, uncompiled_s: dict[int, float]) -> CellFigures:
     times = list(calls_s.values())
     both = sorted(calls_s.keys() & uncompiled_s.keys()) if cell.is_compiled else []
-    speed_up = median_interval(ratios([uncompiled_s[i] for i in both], [calls_s[i] for i in both]))
+    interval, speed_up = (
+        median_interval(times),
+        median_interval(ratios([uncompiled_s[i] for i in both], [calls_s[i] for i in both])),
+    )
+    speed_up = speed_up and speed_up.anew(processes=2)
     pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "wrong"
     return CellFigures(
         cell=cell,
         call_s=median(times) if times else None,
         iqr_s=_iqr(times),
         rounds=len(times),
-        interval=median_interval(times),
+        interval=interval and interval.anew(),
         speed_up=speed_up,
         pays_after=_pays_after(cell, times, reference, list(uncompiled_s.values())) if pays else None,
     )

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.memory.optimizers import TENSORS
 from fx_explorer.argument_types import words
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
@@ -32,6 +33,7 @@ called, compiled and uncompiled, in processes of their own.
 examples:
   fx-explorer memory model.py                            the peak of a training step, and the timeline
   fx-explorer memory model.py --gpu h100 --no-weights    as it would be on an H100
+  fx-explorer memory model.py --optimizer adamw          with the state that AdamW keeps
   fx-explorer memory model.fxs --format csv              every kernel call with the bytes of each kind
   fx-explorer memory model.py --measure                  beside what is allocated, compiled and uncompiled
   fx-explorer memory model.py --budgets 1,0.5,0 --measure --svg budgets.svg    memory against time
@@ -53,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_budgets,
         default=(),
         help="values of activation_memory_budget from 0 (compute everything again) to 1 (as torch), e.g. 1,0.75,0.5,0.25,0",
+    )
+    parser.add_argument(
+        "--optimizer",
+        metavar="NAME",
+        choices=sorted(TENSORS),
+        default="",
+        help=f"count its state, too: {', '.join(sorted(TENSORS))}",
     )
     parser.add_argument("--svg", metavar="FILE", type=Path, help="with both: draw memory against time (needs the extra plots)")
     add_force_argument(parser)
@@ -76,14 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.measure or arguments.budgets or arguments.svg:
         return asyncio.run(_try(arguments))
     known: list[bool] = []
-    ended = answer_from(arguments, lambda reader: known.append(_tell(reader, arguments.format)))
+    ended = answer_from(arguments, lambda reader: known.append(_tell(reader, arguments.format, arguments.optimizer)))
     return ended or int(not all(known))
 
 
-def _tell(reader: SessionReader, format_: str) -> bool:
+def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
     from fx_explorer.report.performance.memory_report import FORMATS, memory_report
 
-    report = memory_report(reader)
+    report = memory_report(reader, optimizer)
     sys.stdout.write(FORMATS[format_](report))
     return report.memory.is_known
 
@@ -117,6 +126,8 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
     """Return where the picture goes. Raises UsageError for what cannot be tried or drawn."""
     if is_session(arguments.target):
         raise UsageError(f"--measure, --budgets and --svg are for targets: {arguments.target} is captured already")
+    if arguments.optimizer:
+        raise UsageError("--optimizer adds to what is predicted, and --measure and --budgets take steps without an optimizer")
     if arguments.format not in ("text", "json"):
         raise UsageError(f"--measure and --budgets are told as text or json, not as {arguments.format}")
     if arguments.svg and not (arguments.measure and arguments.budgets):

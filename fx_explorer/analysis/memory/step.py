@@ -3,7 +3,7 @@ is.
 
 A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
 order in which they were compiled and backward in the opposite order, and what the program returns
-is held until the end. The optimizer runs outside of it.
+is held until the end. The optimizer runs outside of it; ``optimizers.py`` adds what it keeps.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.analysis.memory.sizes import rounded
 from fx_explorer.session import SessionReader
 
-MemoryKind = Literal["parameter", "buffer", "input", "activation", "output", "tangent", "gradient", "temporary", "workspace"]
+MemoryKind = Literal[
+    "parameter", "buffer", "input", "optimizer", "activation", "output", "tangent", "gradient", "temporary", "workspace"
+]
 """Whose memory it is. ``activation``: what the forward computed and keeps for the backward.
 ``tangent``: the gradient of an output, with which a backward begins. ``temporary``: needed only
-inside one graph. ``workspace``: what a library call takes while it works.
+inside one graph. ``workspace``: what a library call takes while it works. ``optimizer``: what an
+optimizer keeps between steps, where one is asked for.
 """
 
 KINDS: tuple[MemoryKind, ...] = (
     "parameter",
     "buffer",
     "input",
+    "optimizer",
     "activation",
     "output",
     "tangent",

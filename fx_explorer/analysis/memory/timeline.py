@@ -64,6 +64,7 @@ SHADES: dict[MemoryKind, str] = {
     "parameter": "█",
     "buffer": "█",
     "input": "█",
+    "optimizer": "█",
     "activation": "▓",
     "output": "▒",
     "tangent": "▒",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fx_explorer.analysis.memory.replay import UNKNOWN
 from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind, Moment, StepMemory
 
-BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input")
+BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input", "optimizer")
 """What is there before the step."""
 
 

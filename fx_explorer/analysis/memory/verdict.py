@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer import model
+from fx_explorer.analysis.memory.optimizers import TENSORS, trained
 from fx_explorer.analysis.memory.session_memory import SessionMemory
 from fx_explorer.analysis.memory.step import Held, MemoryKind, Moment
 from fx_explorer.analysis.memory.usage import Usage
@@ -16,6 +17,7 @@ IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
     "parameter": ("parameters", "parameters"),
     "buffer": ("buffers", "buffers of modules"),
     "input": ("inputs", "inputs"),
+    "optimizer": ("optimizer", "what the optimizer keeps between steps"),
     "activation": ("saved", "activations that the forward saves for the backward"),
     "output": ("outputs", "outputs"),
     "tangent": ("loss grads", "gradients of outputs, with which the backward begins"),
@@ -31,20 +33,36 @@ KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
 """What is not counted where the GPU was asked what each library call takes."""
 
 
-def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recomputed: str = "") -> list[str]:
+def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recomputed: str = "", optimizer: str = "") -> list[str]:
     """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what the
-    backward computes again.
+    backward computes again, ``optimizer`` the name of the one whose state is counted.
     """
     if not memory.is_known:
         why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
         return ["Nothing can be said about the memory of a step.", *why]
     told = [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used)]
-    return [*told[:3], *filter(None, [recomputed]), *told[3:], _not_counted(used)]
+    return [*told[:3], *filter(None, [recomputed]), *told[3:], *_optimizer(used, optimizer), _not_counted(used, optimizer)]
 
 
-def _not_counted(used: Usage) -> str:
+def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
+    """Say what an optimizer adds, or would add."""
+    one_tensor_each = sum(max(0, one.size_bytes) for one in trained(used.step) if one.device == used.device)
+    if not one_tensor_each:
+        return
+    if optimizer:
+        kept = counted(TENSORS[optimizer], "tensor") if TENSORS[optimizer] else "nothing"
+        yield f"The optimizer, {optimizer}, keeps {kept} for each trained parameter, from its first step on."
+    else:
+        yield (
+            f"An optimizer's state comes on top from its first step on: {size(2 * one_tensor_each)} for Adam, "
+            f"{size(one_tensor_each)} for SGD with momentum, none for SGD (--optimizer counts it)."
+        )
+
+
+def _not_counted(used: Usage, optimizer: str) -> str:
     asked = any(moment.call.workspace for moment in used.step.moments)
-    return f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the graphs, and the optimizer."
+    steps = "what the optimizer takes while it steps" if optimizer else "the optimizer"
+    return f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the graphs, and {steps}."
 
 
 def _peak(used: Usage, paths: dict[int, str]) -> str:

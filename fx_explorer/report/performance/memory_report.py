@@ -9,16 +9,17 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.memory.choices import Recomputed, recomputed, why
+from fx_explorer.analysis.memory.optimizers import with_optimizer
 from fx_explorer.analysis.memory.replay import UNKNOWN
 from fx_explorer.analysis.memory.session_memory import SessionMemory, session_memory
 from fx_explorer.analysis.memory.step import KINDS, Held
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
-from fx_explorer.analysis.memory.usage import Usage, usage
+from fx_explorer.analysis.memory.usage import BEFORE, Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.highlight import printable
@@ -46,6 +47,8 @@ class MemoryReport:
     paths: dict[int, str]
     recomputed: Sequence[Recomputed] = ()
     """What the backward computes again, biggest first."""
+    optimizer: str = ""
+    """The optimizer whose state is counted; empty for none."""
 
     @cached_property
     def used(self) -> Usage:
@@ -53,7 +56,7 @@ class MemoryReport:
 
     @cached_property
     def sentences(self) -> list[str]:
-        return verdict(self.memory, self.used, self.paths, _again(self.recomputed))
+        return verdict(self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer)
 
     def line(self, node: model.Node | None) -> str:
         """Return ``model.py:57``; empty where no line is known."""
@@ -66,9 +69,12 @@ def _again(found: Sequence[Recomputed]) -> str:
     return f"{counted(len(found), 'operation')} of the forward ({bytes_}) are done again in the backward." if found else ""
 
 
-def memory_report(reader: SessionReader) -> MemoryReport:
-    """Predict the memory of a session's step."""
-    return MemoryReport(session_memory(reader), source_paths(reader), recomputed(reader))
+def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
+    """Predict the memory of a session's step, with what an optimizer keeps where one of ``optimizers.TENSORS`` is named."""
+    memory = session_memory(reader)
+    if optimizer:
+        memory = replace(memory, step=with_optimizer(memory.step, optimizer))
+    return MemoryReport(memory, source_paths(reader), recomputed(reader), optimizer)
 
 
 # text
@@ -211,16 +217,13 @@ def memory_object(report: MemoryReport) -> Json:
     }
 
 
-BEFORE_THE_STEP = ("parameter", "buffer", "input")
-
-
 def held_lines(report: MemoryReport) -> list[model.HeldLine]:
     """Return what is held at the peak beyond what is there before the step, by the line that computes
     it, biggest first.
     """
     found: Counter[tuple[str, int]] = Counter()
     for one in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
-        if one.kind not in BEFORE_THE_STEP and one.size_bytes != UNKNOWN:
+        if one.kind not in BEFORE and one.size_bytes != UNKNOWN:
             has_line = one.node is not None and one.node.file in report.paths
             found[(report.paths[one.node.file], one.node.line) if one.node and has_line else ("", 0)] += one.size_bytes
     return [model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in found.most_common()]

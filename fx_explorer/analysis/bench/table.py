@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer.analysis.bench.cells import CellFigures
 from fx_explorer.analysis.bench.interval import factor
 from fx_explorer.analysis.measured_times import run_time, with_spread
-from fx_explorer.analysis.words import seconds, size
+from fx_explorer.analysis.words import counted, seconds, size
 
 MS = 1e-3
 
@@ -65,6 +65,6 @@ def _graphs(one: CellFigures) -> str:
     if not cell.is_compiled:
         return ""
     parts = [f"{cell.graphs:,}"]
-    parts += [f"{cell.graph_breaks:,} breaks"] if cell.graph_breaks else []
-    parts += [f"{cell.recompiles:,} recompiles"] if cell.recompiles else []
+    parts += [counted(cell.graph_breaks, "break")] if cell.graph_breaks else []
+    parts += [counted(cell.recompiles, "recompile")] if cell.recompiles else []
     return ", ".join(parts)

@@ -20,6 +20,7 @@ import torch
 from fx_explorer.model import AgreementKind
 from fx_explorer.worker.bench.calls import OTHER_SEED, Caller, Results, State, observed, state_of
 from fx_explorer.worker.ending.explaining import one_line
+from fx_explorer.worker.verify.observed.plain_values import own_parts
 
 AS_EXACT = 2.0
 """A result is as exact as the uncompiled program's when its error is at most so many times as large.
@@ -97,7 +98,7 @@ def reference_of(caller: Caller) -> Reference:
 def content(caller: Caller) -> list[float]:
     """Return a number for each parameter, buffer and input, by which other contents are told."""
     found = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
-    return [float(_wide(_dense(tensor.detach())).abs().sum()) for tensor in found]
+    return [float(sum(float(_wide(part).abs().sum()) for part in own_parts(tensor).values())) for tensor in found]
 
 
 def agreement(reference: Reference, results: list[Results], begins_with: list[float]) -> dict[str, Any]:
@@ -257,10 +258,6 @@ def _rounding(tensor: torch.Tensor, exact: torch.Tensor) -> float:
         return 0.0
     finite = exact[exact.isfinite()]
     return torch.finfo(tensor.dtype).eps * float(_wide(finite).square().mean().sqrt()) if finite.numel() else 0.0
-
-
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

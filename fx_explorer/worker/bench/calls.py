@@ -11,12 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fx_explorer.errors import TargetError
 from fx_explorer.worker.target.fresh_inputs import copied
 from fx_explorer.worker.target.inputs import tensors
 from fx_explorer.worker.target.loss import find_loss
 from fx_explorer.worker.target.target import Target
+from fx_explorer.worker.verify.observed.plain_values import own_parts
 
 SEED, OTHER_SEED = 0, 1
 
@@ -98,7 +100,7 @@ class Caller:
         if self.target.network is not None:
             found |= {f"buffer {name}": tensor for name, tensor in self.target.network.named_buffers()}
         found |= {f"input {i} after the call": tensor for i, tensor in enumerate(self.target.arguments.tensors())}
-        return {name: _plain(tensor) for name, tensor in found.items()}
+        return {f"{name}{part}": copy for name, tensor in found.items() for part, copy in own_parts(tensor).items()}
 
     def with_own_inputs(self) -> Caller:
         """Return the caller with copies of its inputs: a call may change them."""
@@ -162,15 +164,9 @@ def state_of(network: torch.nn.Module | None) -> list[torch.Tensor]:
     return [*network.parameters(), *network.buffers()] if network is not None else []
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy on the CPU that can be compared: a sparse one written out."""
-    copied = tensor.detach().cpu()
-    return (copied if copied.layout == torch.strided else copied.to_dense()).clone()
-
-
 def _other_values(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.layout != torch.strided:
-        return tensor
+    if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
+        return tensor  # there is no such order of its values
     turned = tensor.detach().flip(tuple(range(tensor.dim())))
     changed = turned * OTHER_SCALE if turned.is_floating_point() or turned.is_complex() else turned
     return changed.to(tensor.dtype).requires_grad_(tensor.requires_grad)

@@ -8,6 +8,7 @@ import hashlib
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 ATOMS = (bool, int, float, complex, str, bytes, type(None))
 """Types of values without parts, which ``==`` compares. Their subclasses (members of an Enum,
@@ -38,6 +39,19 @@ def own_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if copied.layout != torch.strided:
         copied = copied.to_dense()
     return copied.resolve_conj().resolve_neg().cpu()
+
+
+def own_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return plain, dense copies of what a tensor is made of, by what is to be added to its name: of a nested one its
+    components, of a subclass that wraps others these, of any other one copy of the whole.
+    """
+    if tensor.is_nested:
+        parts = {f"[{i}]": one for i, one in enumerate(tensor.detach().unbind())}
+    elif is_traceable_wrapper_subclass(tensor):
+        parts = {f".{name}": getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]}
+    else:
+        return {"": own_tensor(tensor)}
+    return {f"{name}{rest}": copy for name, one in parts.items() for rest, copy in own_parts(one).items()}
 
 
 def atom(value: Any) -> Any:

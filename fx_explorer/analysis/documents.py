@@ -165,6 +165,8 @@ def graph_title(graph: model.Graph) -> str:
     ``Joint graph · Block.forward``.
     """
     title = GRAPH_TITLES.get(graph.stage, graph.stage)
+    if graph.stage == "backend":
+        return " · ".join(filter(None, (graph.label, graph.direction, graph.name)))
     if graph.stage == "post_grad":
         title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
     elif graph.stage == "forward" and graph.direction == "inference":

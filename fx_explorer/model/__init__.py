@@ -75,6 +75,7 @@ from fx_explorer.model.rows.partition_choice import PartitionChoice
 from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
 from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
 from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.published_stage import PublishedStage
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -195,6 +196,7 @@ __all__ = [
     "PartitionChoice",
     "PassFile",
     "Pause",
+    "PublishedStage",
     "Recompile",
     "RegionLowering",
     "ResumeFunction",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-Stage = Literal["dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule", "output_code", "kernel"]
+Stage = Literal[
+    "dynamo", "pre_grad", "joint", "forward", "backward", "backend", "post_grad", "schedule", "output_code", "kernel"
+]  # fmt: skip
 """``forward`` and ``backward`` are AOTAutograd's graphs; an inference graph has stage ``forward``,
-direction ``inference``.
+direction ``inference``. ``backend`` is whatever a backend publishes of its own stages.
 """
 
 Direction = Literal["", "forward", "backward", "inference"]
@@ -18,6 +20,7 @@ STAGES: tuple[Stage, ...] = (
     "joint",
     "forward",
     "backward",
+    "backend",
     "post_grad",
     "schedule",
     "output_code",

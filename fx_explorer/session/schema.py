@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -37,6 +37,7 @@ TABLES: dict[type, str] = {
     model.Compilation: "compilation",
     model.Artifact: "artifact",
     model.Graph: "graph",
+    model.PublishedStage: "published_stage",
     model.Node: "node",
     model.Edge: "edge",
     model.Stack: "stack",
@@ -105,6 +106,7 @@ CREATE INDEX node_graph ON node(graph, position);
 CREATE INDEX node_stack ON node(stack);
 CREATE INDEX node_name ON node(name);
 CREATE INDEX edge_producer ON edge(producer);
+CREATE INDEX published_stage_compilation ON published_stage(compilation);
 CREATE INDEX artifact_compilation ON artifact(compilation);
 CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);

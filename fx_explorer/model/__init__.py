@@ -18,6 +18,7 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
+from fx_explorer.model.rows.backend_run import BackendEntry, BackendInstruction, BackendRun
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
@@ -119,6 +120,9 @@ __all__ = [
     "ArtifactKind",
     "Beginning",
     "BenchAnswer",
+    "BackendEntry",
+    "BackendInstruction",
+    "BackendRun",
     "BenchCell",
     "BenchClock",
     "BenchNews",

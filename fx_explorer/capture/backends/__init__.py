@@ -1,0 +1,1 @@
+"""What backends tell of themselves, and how often what they made is called."""

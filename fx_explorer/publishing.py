@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import torch.fx
 
-    Content = torch.fx.GraphModule | torch.fx.Graph | str
-    Nodes = torch.fx.Node | str | Iterable[torch.fx.Node | str]
-    Links = Mapping[int, Nodes]
+    Content: TypeAlias = torch.fx.GraphModule | torch.fx.Graph | str
+    Nodes: TypeAlias = torch.fx.Node | str | Iterable[torch.fx.Node | str]
+    Links: TypeAlias = Mapping[int, Nodes]
 
 
 class Listener(Protocol):

@@ -22,7 +22,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import configured
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.lexing import LANGUAGES
-from fx_explorer.model import DIRECTIONS, Direction, Failure, Notice, PublishedStage
+from fx_explorer.model import DIRECTIONS, Direction, Notice, PublishedStage
 
 _IGNORED = "ignore_logging_functions"
 """Option of torch._dynamo: functions whose calls in compiled code are left out of it."""
@@ -123,14 +123,8 @@ class _Listener:
 
     def _tell(self, of: Problems) -> None:
         """Store what was wrong, each thing once."""
-        recording = self._recording
         for sentence in of.found:
-            message = f"{of.of}: {sentence}"
-            if message in recording.published.told:
-                continue
-            recording.published.told.add(message)
-            recording.writer.add(Failure(0, recording.variant_id(), "backend", "backend", "published", message))
-            recording.notify(Notice("note", text=message, stage="backend"))
+            self._recording.tell_of_backend(f"{of.of}: {sentence}", self._recording.variant_id())
 
 
 def _add_graph(recording: Recording, name: str, module: Any, direction: Direction, of: Problems) -> int:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from fx_explorer.model import PublishedStage, Stage
+from fx_explorer.model import BackendEntry, PublishedStage, Stage
 
 
 class BackendError(NamedTuple):
@@ -42,6 +42,16 @@ class FailedGuard:
     """How many compilations of the function it failed in."""
 
 
+class CountedEntry(Protocol):
+    """A function that a backend made, which counts its calls."""
+
+    @property
+    def row(self) -> BackendEntry: ...
+
+    def write(self) -> None:
+        """Bring its row up to date."""
+
+
 @dataclass
 class Published:
     """What backends have published into the session."""
@@ -54,6 +64,8 @@ class Published:
     """What was wrong with something that was published, each thing once."""
     latest: str = ""
     """The compilation that published last; empty before."""
+    entries: list[CountedEntry] = field(default_factory=list)
+    """What backends have returned, and is counted in its calls."""
 
 
 class CallAgain(Protocol):

@@ -370,6 +370,14 @@ class Recording:
             self.writer.add(row)
         self.notify(Notice("note", text=message, stage=stage))
 
+    def tell_of_backend(self, message: str, compilation: int) -> None:
+        """Store, once, what is wrong with what a backend made or published."""
+        if message in self.published.told:
+            return
+        self.published.told.add(message)
+        self.writer.add(Failure(0, compilation, "backend", "backend", "published", message))
+        self.notify(Notice("note", text=message, stage="backend"))
+
     def unavailable(self, view: str, reason: str) -> None:
         """Record once that this torch release lacks a hook, so that the view stays empty and says
         why.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,9 @@ from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+
+_IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
+"""What is before the function in the name of a backend that is named with its file."""
 
 
 def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -70,9 +74,9 @@ def _with_inputs(call: Callable[..., Any], output_graph: Any, inputs: Any, modul
 
 
 def backend_name(compiler: Any) -> str:
-    """Return ``inductor`` for torch's own wrapper, else the function's name."""
+    """Return ``inductor`` for torch's own wrapper, else the function's name, without its file."""
     name = getattr(compiler, "compiler_name", None) or getattr(compiler, "__name__", None)
     inner = getattr(compiler, "_torchdynamo_orig_backend", None)
     if inner is not None and inner is not compiler:
         return backend_name(inner)
-    return "inductor" if name == "compile_fx" else str(name or "")
+    return "inductor" if name == "compile_fx" else _IN_FILE.sub("", str(name or ""))

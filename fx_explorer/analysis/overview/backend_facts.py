@@ -22,7 +22,7 @@ def backend_facts(reader: SessionReader) -> Iterator[Fact]:
         if one.stages or one.runs:
             place = Place(one.stages[0].document) if one.stages else None
             yield Fact("backend", "good", f"Backend {one.backend}: {one.in_words}.", one.called, place, "backend")
-    wrong = reader.rows(model.Failure, where="backend")
+    wrong = [one for one in reader.rows(model.Failure, where="backend") if one.kind != "remark"]
     for failure in wrong[:SHOWN_AT_MOST]:
         yield Fact("backend", "notice", f"{failure.message[:1].upper()}{failure.message[1:]}.", view="backend")
     if len(wrong) > SHOWN_AT_MOST:

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, artifact_document, place_of_node
 from fx_explorer.analysis.published.stages import PROGRAM, ShownStage, published_stages, stage_names
-from fx_explorer.analysis.words import counted, listed
+from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+
+MOST_ENTRIES = 4
+"""Entries whose calls are told in one sentence; the view has all."""
 
 
 def times_called(entry: model.BackendEntry) -> str:
     """Return ``called 2 times, made once``."""
-    return f"called {counted(entry.calls, 'time')}, made once" if entry.calls else "made, and not called"
+    times = "once" if entry.calls == 1 else counted(entry.calls, "time")
+    return f"called {times}, made once" if entry.calls else "made once, not called"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,9 @@ class BackendSummary:
 
     @property
     def called(self) -> str:
-        """Return how often each of its entries was called, as a sentence; empty without one."""
-        told = (f"{entry.direction or 'the compiled function'} was {times_called(entry)}" for entry in self.entries)
-        return listed(dict.fromkeys(told)).capitalize()
+        """Return how often each of its entries was called; empty without one."""
+        told = (f"{entry.direction or 'the compiled function'} {times_called(entry)}" for entry in self.entries)
+        return "; ".join(list(dict.fromkeys(told))[:MOST_ENTRIES])
 
 
 def backend_summaries(reader: SessionReader) -> list[BackendSummary]:

@@ -120,7 +120,7 @@ class _Listener:
         coloured = language if isinstance(language, str) and language in LANGUAGES else "text"
         if coloured != language:
             unknown = name_of(language, of, "", "language")
-            recording.tell_of_backend(f"fx-explorer has no colours for the language {unknown!r}: it is shown plain", 0)
+            recording.tell_of_backend(f"the language {unknown!r} has no colours here: it is shown plain", 0, "remark")
         body = bounded_text(text, of)
         lines = lines_of(links, of)  # before the transaction: it may run the backend's own code
         with recording.writer.transaction():

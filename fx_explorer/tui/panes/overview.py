@@ -111,6 +111,7 @@ TOPIC_LABELS = {
     "graphs": "graphs",
     "breaks": "breaks",
     "recompiles": "recompiles",
+    "backend": "backend",
     "kernels": "kernels",
     "memory": "memory",
     "time": "time",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.published.runs import (
     BackendSummary,
     ToldRun,
@@ -15,7 +16,7 @@ from fx_explorer.analysis.published.runs import (
     place_of_instruction,
     times_called,
 )
-from fx_explorer.analysis.words import counted, seconds, share
+from fx_explorer.analysis.words import counted, share
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
@@ -25,7 +26,7 @@ COLUMNS = (
     TableColumn("shapes or size", min_width=10, max_width=40, priority=1),
     TableColumn("time", is_number=True, min_width=7),
     TableColumn("share", "muted", is_number=True, priority=2),
-    TableColumn("how", min_width=12, max_width=40),
+    TableColumn("how", min_width=22, max_width=40),
     TableColumn("of", "muted", min_width=5, priority=3),
 )
 
@@ -68,8 +69,8 @@ def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
     place = Place(told.program) if told.program else None
     how = f"{told.fell_back:,} fell back" if told.fell_back else "none fell back"
     size = counted(len(told.instructions), "instruction")
-    text = f"Call {run.call:,} of {run.entry}: {size}, {seconds(told.seconds)}, {how} to PyTorch."
-    cells = ("run", f"{run.entry}, call {run.call:,}", size, seconds(told.seconds), "", how, owner)
+    text = f"Call {run.call:,} of {run.entry}: {size}, {run_time(told.seconds)}, {how} to PyTorch."
+    cells = ("run", f"{run.entry}, call {run.call:,}", size, run_time(told.seconds), "", how, owner)
     yield TableRow(cells, place, lambda: Detail(text))
     for one in told.instructions:
         yield _instruction(reader, told, one, owner)
@@ -79,8 +80,8 @@ def _instruction(reader: SessionReader, told: ToldRun, one: model.BackendInstruc
     how = "fell back to PyTorch" if one.fell_back else "supported"
     where = f", line {one.line:,} of {told.program.title}" if told.program and one.line else ""
     part = share(one.seconds, told.seconds) if told.seconds else ""
-    cells = (f"{one.position:>4,}", one.name, one.shapes, seconds(one.seconds), part, how, owner)
-    text = f"{one.name} · {one.shapes or 'no shapes told'} · {seconds(one.seconds)} · {how}{where}"
+    cells = (f"{one.position:>4,}", one.name, one.shapes, run_time(one.seconds), part, how, owner)
+    text = f"{one.name} · {one.shapes or 'no shapes told'} · {run_time(one.seconds)} · {how}{where}"
     place = place_of_instruction(reader, told, one)
     return TableRow(cells, place, lambda: Detail(text), kind="problem" if one.fell_back else "")
 

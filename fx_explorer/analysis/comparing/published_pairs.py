@@ -46,10 +46,10 @@ def stage_pairs(left: SessionReader, right: SessionReader) -> list[StagePair]:
 
 def _by_key(reader: SessionReader) -> dict[_Key, ShownStage]:
     seen: Counter[tuple[str, str, str]] = Counter()
-    found = {}
+    found: dict[_Key, ShownStage] = {}
     for one in published_stages(reader):
-        key = (one.document.owner, one.stage.name, one.stage.direction)
-        found[(*key, seen[key])] = one
+        key = one.document.owner, one.stage.name, one.stage.direction
+        found[key[0], key[1], key[2], seen[key]] = one
         seen[key] += 1
     return found
 

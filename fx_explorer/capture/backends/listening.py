@@ -62,7 +62,7 @@ class _Listener:
     def stage(self, name: Any, content: Any, language: Any, links: Any, direction: Any) -> None:
         recording = self._recording
         of = Problems("a published stage")
-        shown, where = "", recording.here.direction
+        shown, where = "", recording.here.direction or recording.here.running_direction
         with recording.noting("a published stage", "backend"), recording.here.publishing() as is_outermost:
             shown = name_of(name, of, "stage")
             of.of = f"stage {shown!r}"

@@ -54,6 +54,7 @@ def _run(told: ToldRun) -> Json:
     return {
         "compilation": told.compilation or None,
         "entry": told.run.entry,
+        "direction": told.run.direction or None,
         "call": told.run.call,
         "seconds": told.seconds,
         "fell_back": told.fell_back,

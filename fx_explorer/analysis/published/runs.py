@@ -43,9 +43,9 @@ class ToldRun:
 
 def last_runs(reader: SessionReader) -> list[ToldRun]:
     """Return the last run that was told of every entry, in the order of the first runs."""
-    last: dict[tuple[int, str], model.BackendRun] = {}
+    last: dict[tuple[int, str, str], model.BackendRun] = {}
     for run in reader.rows(model.BackendRun):
-        last[run.compilation, run.entry] = run
+        last[run.compilation, run.entry, run.direction] = run
     names = {row.id: row.name for row in reader.rows(model.Compilation)} if last else {}
     return [_told(reader, run, names.get(run.compilation, "")) for run in last.values()]
 

@@ -84,7 +84,7 @@ def kernel_following(selection: Selection, kernel: model.Kernel | None, showable
     already, if it does.
     """
     document = selection.place.document
-    if document.kind == "artifact" and document.stage == "kernel":
+    if document.kind == "artifact" and document.stage in ("kernel", "backend"):
         return document
     shown = next((d for d in showable.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
     return _kernel(selection, shown, showable)

@@ -70,7 +70,8 @@ def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
     how = f"{told.fell_back:,} fell back" if told.fell_back else "none fell back"
     size = counted(len(told.instructions), "instruction")
     text = f"Call {run.call:,} of {run.entry}: {size}, {run_time(told.seconds)}, {how} to PyTorch."
-    cells = ("run", f"{run.entry}, call {run.call:,}", size, run_time(told.seconds), "", how, owner)
+    direction = f" {run.direction}" if run.direction and run.direction not in run.entry else ""
+    cells = ("run", f"{run.entry}{direction}, call {run.call:,}", size, run_time(told.seconds), "", how, owner)
     yield TableRow(cells, place, lambda: Detail(text))
     for one in told.instructions:
         yield _instruction(reader, told, one, owner)

@@ -18,6 +18,7 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
+from fx_explorer.model.rows.backend_support import NodeSupport, SaidBy, Support, SupportReport
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
@@ -187,6 +188,7 @@ __all__ = [
     "Measurement",
     "Metric",
     "Node",
+    "NodeSupport",
     "Notice",
     "NoticeKind",
     "OptionInForce",
@@ -201,6 +203,7 @@ __all__ = [
     "RegionLowering",
     "ResumeFunction",
     "RunEnd",
+    "SaidBy",
     "SavedTensor",
     "SetBy",
     "Setting",
@@ -211,6 +214,8 @@ __all__ = [
     "Stage",
     "Status",
     "StepKind",
+    "Support",
+    "SupportReport",
     "Symbol",
     "SymbolEvent",
     "SymbolEventKind",

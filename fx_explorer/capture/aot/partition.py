@@ -22,6 +22,7 @@ from fx_explorer.capture.aot.nested_regions import partition_region
 from fx_explorer.capture.aot.partition_choices import add_partition_choices
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
+from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.links.links import copied_links, traced_links
@@ -79,7 +80,8 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
             try:
-                return _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
+                with given_to_backend(recording, segment.answerer, segment.aot.get(direction), module, direction):
+                    return _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
             except Exception as error:
                 if not _is_ahead_of_its_time(recording, direction, error):
                     raise

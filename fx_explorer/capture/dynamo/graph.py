@@ -15,6 +15,7 @@ import torch
 from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
+from fx_explorer.capture.backends.asking import answerer, given_to_backend
 from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
@@ -37,6 +38,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                     recording.set_aside(name, recording.restart_reason(name))
                 state.backend = backend_name(self.compiler_fn) or recording.request.backend
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
+                state.segment.answerer = answerer(_name_shown(recording, state.backend), self.compiler_fn)
                 reason = getattr(module, "compile_subgraph_reason", None)
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
@@ -44,7 +46,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 # Called in another way than in the releases we know, it is left alone.
                 if len(args) != 1:
                     return original(self, module, *args, **kwargs)
-                compile_here = functools.partial(_with_inputs, original, self, *args)
+                compile_here = functools.partial(_with_inputs, recording, original, self, *args)
                 return recording.boundary.captured(self, module, *args, compile_here)
             except RestartAnalysis as error:
                 # At once: what Dynamo finds from here on belongs to the next attempt.
@@ -60,8 +62,12 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     return patched(OutputGraph, "call_user_compiler", make)
 
 
-def _with_inputs(call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule) -> Any:
-    return call(output_graph, module, inputs)
+def _with_inputs(
+    recording: Recording, call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule
+) -> Any:
+    segment = recording.segment()
+    with given_to_backend(recording, segment.answerer, segment.dynamo, module):
+        return call(output_graph, module, inputs)
 
 
 def backend_name(compiler: Any) -> str:
@@ -71,3 +77,8 @@ def backend_name(compiler: Any) -> str:
     if inner is not None and inner is not compiler:
         return backend_name(inner)
     return "inductor" if name == "compile_fx" else str(name or "")
+
+
+def _name_shown(recording: Recording, name: str) -> str:
+    """Return the name of a backend; the request's own words for a function that torch has named."""
+    return recording.request.backend if name in ("", "compiler_fn") else name

@@ -11,6 +11,7 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.target.file_functions import function_of_file
 from fx_explorer.worker.target.guard_filters import with_guard_filter
 from fx_explorer.worker.target.inputs import moved, with_grad
 from fx_explorer.worker.target.loss import find_loss
@@ -118,9 +119,21 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments
 
-    check_backend(job.request.backend)
-    compiled: Callable[..., Any] = torch.compile(target.callable, **with_guard_filter(compile_arguments(job.request)))
+    arguments = with_guard_filter(compile_arguments(job.request))
+    arguments["backend"] = backend_of(job.request.backend)
+    compiled: Callable[..., Any] = torch.compile(target.callable, **arguments)
     return compiled
+
+
+def backend_of(name: str) -> str | Callable[..., Any]:
+    """Return a registered backend by its name, or the function of ``file.py:function``. Raises
+    TargetError when there is none.
+    """
+    function = function_of_file(name, "backend")
+    if function is None:
+        check_backend(name)
+        return name
+    return function
 
 
 def is_compiled(function: object) -> bool:

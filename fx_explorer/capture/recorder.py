@@ -56,6 +56,8 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the stance": ("dynamo.options_in_force", "stance_hook"),
     "the options in force": ("dynamo.options_in_force", "config_hook"),
     "how kernels are launched": ("inductor.launches.kernel_launches", "launch_hook"),
+    "what backends publish": ("backends.listening", "publish_hook"),
+    "how often compiled entries are called": ("backends.entries", "entry_hook"),
     "what the autotuner chose from": ("inductor.autotuning.tuned_choices", "choices_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the

@@ -18,6 +18,7 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
+from fx_explorer.model.rows.backend_run import BackendEntry, BackendInstruction, BackendRun
 from fx_explorer.model.rows.backend_support import NodeSupport, SaidBy, Support, SupportReport
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
@@ -118,6 +119,9 @@ __all__ = [
     "Argument",
     "Artifact",
     "ArtifactKind",
+    "BackendEntry",
+    "BackendInstruction",
+    "BackendRun",
     "Beginning",
     "BenchAnswer",
     "BenchCell",

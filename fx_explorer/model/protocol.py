@@ -249,6 +249,8 @@ class Notice:
     seconds: float = 0.0
     gate: Gate | None = None
     direction: Direction = ""
+    published: str = ""
+    """At the gate ``backend``, what the backend has published: ``segments of small_backend``."""
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None, 0.0)})

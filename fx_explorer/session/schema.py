@@ -40,6 +40,9 @@ TABLES: dict[type, str] = {
     model.PublishedStage: "published_stage",
     model.SupportReport: "support_report",
     model.NodeSupport: "node_support",
+    model.BackendEntry: "backend_entry",
+    model.BackendRun: "backend_run",
+    model.BackendInstruction: "backend_instruction",
     model.Node: "node",
     model.Edge: "edge",
     model.Stack: "stack",
@@ -110,6 +113,7 @@ CREATE INDEX node_name ON node(name);
 CREATE INDEX edge_producer ON edge(producer);
 CREATE INDEX published_stage_compilation ON published_stage(compilation);
 CREATE INDEX support_report_graph ON support_report(graph);
+CREATE INDEX backend_instruction_run ON backend_instruction(run);
 CREATE INDEX artifact_compilation ON artifact(compilation);
 CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);

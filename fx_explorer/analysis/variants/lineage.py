@@ -21,6 +21,7 @@ _LAST_SHARED: dict[model.Gate, model.Stage] = {
     "pre_grad": "pre_grad",
     "joint": "joint",
     "partition": "backward",
+    "backend": "backend",
     "post_grad": "post_grad",
     "pre_fusion": "post_grad",
     "post_fusion": "schedule",

@@ -1,1 +1,1 @@
-"""What a backend supports of the graphs that it is given: asked, partitioned, counted, recorded."""
+"""What backends support and publish of themselves, and how often what they made is called."""

@@ -16,6 +16,7 @@ from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.backends.asking import answerer, given_to_backend
+from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
@@ -47,7 +48,11 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 if len(args) != 1:
                     return original(self, module, *args, **kwargs)
                 compile_here = functools.partial(_with_inputs, recording, original, self, *args)
-                return recording.boundary.captured(self, module, *args, compile_here)
+                made = recording.boundary.captured(self, module, *args, compile_here)
+                # A package is saved with what the backend returned; and while a graph waits, it runs eagerly.
+                is_saved = getattr(self, "package", None) is not None
+                is_other = is_saved or recording.boundary.is_deferred(name)
+                return made if is_other else counted_entry(recording, made, module, state.backend, "")
             except RestartAnalysis as error:
                 # At once: what Dynamo finds from here on belongs to the next attempt.
                 if recording.of(name).segment is not None:

@@ -101,6 +101,9 @@ class Segment:
     cuts: list[Any] = field(default_factory=list)
     """Cuts that the partitioner made for this graph (partition_choices.py), until they are recorded."""
 
+    published: list[RecordedGraph] = field(default_factory=list)
+    """The graphs that the backend published of its own stages, in the order of its calls."""
+
     def region_of(self, part: torch.fx.GraphModule) -> RecordedGraph | None:
         """Return the joint graph of the region whose forward or backward ``part`` is."""
         return next((joint for module, joint in self.regions if module is part), None)

@@ -28,6 +28,9 @@ class ThisThread(threading.local):
     """Name of the compilation of torch's own AOT compile; empty before Dynamo has begun, None
     outside any.
     """
+    running = ""
+    """The compilation whose entry, made by a backend, runs; empty while none does."""
+    _is_publishing = False
     _aot_depth = 0
     """How often AOTAutograd was entered and not left."""
 
@@ -45,6 +48,17 @@ class ThisThread(threading.local):
             yield
         finally:
             self._aot_depth -= 1
+
+    @contextlib.contextmanager
+    def publishing(self) -> Iterator[bool]:
+        """Yield whether nothing else is being published: making a stage's content may publish
+        another one.
+        """
+        before, self._is_publishing = self._is_publishing, True
+        try:
+            yield not before
+        finally:
+            self._is_publishing = before
 
     @contextlib.contextmanager
     def in_regions(self) -> Iterator[None]:

@@ -21,7 +21,9 @@ class Crossing:
     node: model.Node
     """The node that makes it."""
     size_bytes: int | None
-    """None where a size is a symbol."""
+    """None where it is not known."""
+    varies: bool = False
+    """Whether a size is a symbol, so that the bytes are those of the call that was captured."""
     is_given: bool = False
     """Whether it is given to the graph, and not computed in it."""
 
@@ -42,16 +44,16 @@ class Border:
 
 
 def size_of(crossings: Iterable[Crossing]) -> tuple[int, int]:
-    """Return the bytes of the values whose size is known, and how many have sizes that vary."""
+    """Return the bytes of the values whose size is known, and how many have none."""
     sizes = [one.size_bytes for one in crossings]
     return sum(size for size in sizes if size is not None), sizes.count(None)
 
 
 def borders(
-    parts: Sequence[Part], nodes: Mapping[int, model.Node], edges: Iterable[tuple[int, int]]
+    parts: Sequence[Part], values: Mapping[int, Crossing], edges: Iterable[tuple[int, int]]
 ) -> list[tuple[Border, Border]]:
     """Return what goes into each part and out of it, in the order of the parts. A value counts once for
-    each part that takes it.
+    each part that takes it. ``values`` has every value that can cross.
     """
     owner = {node: i for i, part in enumerate(parts) for node in part.nodes}
     taken: dict[int, dict[int, None]] = defaultdict(dict)
@@ -64,18 +66,22 @@ def borders(
             taken[there][producer] = None
         if here is not None:
             given[here][producer] = None
-    return [(_border(taken[i], nodes, owner), _border(given[i], nodes, owner)) for i in range(len(parts))]
+    return [(_border(taken[i], values), _border(given[i], values)) for i in range(len(parts))]
 
 
-def _border(crossing: Iterable[int], nodes: Mapping[int, model.Node], owner: Mapping[int, int]) -> Border:
-    known = [nodes[one] for one in crossing if one in nodes]
-    return Border(tuple(Crossing(node, bytes_of(node), node.id not in owner) for node in known))
+def _border(crossing: Iterable[int], values: Mapping[int, Crossing]) -> Border:
+    return Border(tuple(values[one] for one in crossing if one in values))
 
 
-def bytes_of(node: model.Node) -> int | None:
-    """Return the bytes of a node's tensors without gaps; None where a size is a symbol. Numbers take
-    none.
-    """
+def crossing_of(node: model.Node, row: model.NodeSupport) -> Crossing:
+    """Return a node's value as it crosses a border. Numbers take no bytes."""
+    exact = _bytes_of(node)
+    known = row.result_bytes if exact is None else exact
+    return Crossing(node, known if known >= 0 else None, exact is None, not node.op.startswith("call_"))
+
+
+def _bytes_of(node: model.Node) -> int | None:
+    """Return the bytes of a node's tensors without gaps; None where a size is a symbol."""
     try:
         if node.shape is not None:
             return shape_bytes(node.dtype, node.shape, {})

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.backends.borders import Border, borders
+from fx_explorer.analysis.backends.borders import Border, Crossing, borders, crossing_of
 from fx_explorer.analysis.backends.parts import Part, neighbours, parts_of
 from fx_explorer.analysis.documents import Document, graph_document
 from fx_explorer.analysis.nodes import operation
@@ -62,11 +62,6 @@ class OperatorRow:
     reasons: tuple[str, ...]
     """Why it is not supported, where somebody says."""
     first: model.Node
-
-    @property
-    def left_out(self) -> int:
-        """Return how many calls are supported, and in no segment all the same."""
-        return max(0, self.supported - self.in_segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +126,22 @@ def backend_support(reader: SessionReader) -> list[GraphSupport]:
 def _of_graph(reader: SessionReader, report: model.SupportReport, graph: model.Graph, compilation: str) -> GraphSupport:
     every = {node.id: node for node in reader.nodes(graph)}
     rows = reader.rows(model.NodeSupport, report=report.id)
-    nodes = tuple(SupportedNode(every[row.node], row) for row in sorted(rows, key=lambda row: row.node) if row.node in every)
-    parts, splits, is_circular = _partitioned(reader, graph, every, nodes) if report.is_partitioned else ((), (), False)
+    known = [SupportedNode(every[row.node], row) for row in sorted(rows, key=lambda row: row.node) if row.node in every]
+    values = {one.node.id: crossing_of(one.node, one.row) for one in known}
+    nodes = tuple(one for one in known if not values[one.node.id].is_given)
+    parts, splits, is_circular = _partitioned(reader, graph, values, nodes) if report.is_partitioned else ((), (), False)
     return GraphSupport(report, compilation, graph, graph_document(graph, compilation), nodes, parts, splits, is_circular)
 
 
 def _partitioned(
-    reader: SessionReader, graph: model.Graph, every: dict[int, model.Node], nodes: tuple[SupportedNode, ...]
+    reader: SessionReader, graph: model.Graph, values: dict[int, Crossing], nodes: tuple[SupportedNode, ...]
 ) -> tuple[tuple[ShownPart, ...], tuple[Split, ...], bool]:
     segments = {one.node.id: one.row.segment for one in nodes}
     edges = edges_of_graph(reader, graph)
     parts, is_circular = parts_of(segments, edges)
     known = {one.node.id: one for one in nodes}
     shown = []
-    for part, (takes, gives) in zip(parts, borders(parts, every, edges), strict=True):
+    for part, (takes, gives) in zip(parts, borders(parts, values, edges), strict=True):
         inside = tuple(known[node] for node in part.nodes)
         shown.append(ShownPart(part, inside, amount_of(inside), takes, gives))
     return tuple(shown), tuple(_splits(nodes, *neighbours(segments, edges))), is_circular

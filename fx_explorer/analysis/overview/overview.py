@@ -17,6 +17,7 @@ from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.overview.backend_facts import backend_facts
 from fx_explorer.analysis.overview.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
@@ -59,6 +60,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *_graphs(reader, figures),
         *children_facts(reader),
         *nested_region_facts(reader),
+        *backend_facts(reader),
         *_changed_by_hand(reader),
         *_other_variants(reader),
         *_breaks(reader),

@@ -16,7 +16,7 @@ import torch
 
 from fx_explorer.capture.backends.asked_support import AskedSupport
 from fx_explorer.capture.backends.declared import Declared, declared_by
-from fx_explorer.capture.backends.node_work import Work, WorkCounter
+from fx_explorer.capture.backends.node_work import Work, work_of
 from fx_explorer.capture.backends.partitions import WHAT, Proposal, Segments, partitioned, proposal_of
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.recording.rows.graphs import CALLS, target_name
@@ -132,7 +132,7 @@ def _report(asking: Asking, outer: Asking | None) -> None:
     elif asking.answerer.declared is not None:
         _add_declared(asking, asking.answerer.declared)
     else:
-        _add(asking, asking.recorded, _Answers(SAID_BY_NOBODY, _work_of(asking.copy)))
+        _add(asking, asking.recorded, _Answers(SAID_BY_NOBODY, work_of(asking.copy.graph)))
     if outer is not None:
         outer.is_answered = True
 
@@ -170,18 +170,14 @@ def _add_declared(asking: Asking, declared: Declared) -> None:
     """Ask what the backend declares of each operator, and have torch's partitioner ask."""
     asked = AskedSupport(declared)
     submodules = dict(asking.copy.named_modules())
-    work = _work_of(asking.copy)
+    work = work_of(asking.copy.graph)
     for node in work:
-        asked.ask(submodules, node)
+        if node.op in CALLS:
+            asked.ask(submodules, node)
     segments, why_none = partitioned(asking.copy, asked)
     notes = (*asked.oddities(), *filter(None, [why_none]))
     report = SupportReport(0, 0, 0, "", "declared", source=declared.source, notes=notes)
     _add(asking, asking.recorded, _Answers(report, work, asked.support, segments, asked.reasons))
-
-
-def _work_of(module: torch.fx.GraphModule) -> dict[torch.fx.Node, Work]:
-    counter = WorkCounter()
-    return {node: counter.of(node) for node in module.graph.nodes if node.op in CALLS}
 
 
 def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
@@ -200,10 +196,10 @@ def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
         NodeSupport(
             added,
             graph.by_name[node.name],
-            answers.support.get(node, "unknown"),
+            answers.support.get(node, "unknown") if node.op in CALLS else "unknown",
             segments.get(node, 0),
             answers.reasons.get(node, ""),
-            *(work.flops, work.read_bytes, work.written_bytes),
+            *(work.flops, work.read_bytes, work.written_bytes, work.result_bytes),
         )
         for node, work in answers.work.items()
         if node.name in graph.by_name

@@ -36,18 +36,26 @@ class Work:
     flops: int = UNKNOWN
     read_bytes: int = UNKNOWN
     written_bytes: int = UNKNOWN
+    result_bytes: int = UNKNOWN
 
 
-class WorkCounter:
+def work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, Work]:
+    """Return the work of every node but the output, in order."""
+    counter = _WorkCounter()
+    return {node: counter.of(node) for node in graph.nodes if node.op != "output"}
+
+
+class _WorkCounter:
     """Counts the work of the nodes of one graph."""
 
     def __init__(self) -> None:
         self._counted: dict[object, int] = {}
 
     def of(self, node: torch.fx.Node) -> Work:
+        result = _bytes_of([node])
         if computes_nothing(node, target_name(node)):
-            return Work(0, 0, 0)
-        return Work(self._flops(node), _bytes_of(node.all_input_nodes), _bytes_of([node]))
+            return Work(0, 0, 0, result)
+        return Work(self._flops(node), _bytes_of(node.all_input_nodes), result, result)
 
     def _flops(self, node: torch.fx.Node) -> int:
         if isinstance(node.target, torch._ops.OpOverload) and not _is_made_of_others(node.target):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 
 from fx_explorer.capture.backends.asked_support import PARTITION_LIMIT_S, AskedSupport, PartitionTakesTooLong
-from fx_explorer.capture.backends.node_work import Work, WorkCounter
+from fx_explorer.capture.backends.node_work import Work, work_of
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.graphs import CALLS
 from fx_explorer.capture.recording.segments import RecordedGraph
@@ -41,7 +41,7 @@ class Proposal:
     support: Any
     """The backend's OperatorSupport."""
     nodes: dict[torch.fx.Node, Work]
-    """Its operators, in order."""
+    """Its nodes but for the output, in order."""
     allows_single: bool
     merges_independent: bool
     answers: dict[torch.fx.Node, object] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Proposal:
     def take(self, partitions: Any) -> None:
         """Note which segments there are by now. The reasons are asked for while the graph is whole."""
         if self.segments is None:
-            self.reasons = reasons_of(self.support, self.nodes, self.answers)
+            self.reasons = reasons_of(self.support, self.answers)
         self.segments = numbered(partitions, self.nodes)
 
 
@@ -109,21 +109,20 @@ def _all_patched(makers: Mapping[str, Callable[[Callable[..., Any]], Callable[..
 
 def proposal_of(partitioner: Any, graph: RecordedGraph) -> Proposal:
     """Return what is known before the partitioner is at work: fusing changes the graph."""
-    counter = WorkCounter()
-    nodes = {node: counter.of(node) for node in partitioner.graph_module.graph.nodes if node.op in CALLS}
     return Proposal(
         graph,
         partitioner.operator_support,
-        nodes,
+        work_of(partitioner.graph_module.graph),
         bool(getattr(partitioner, "allows_single_node_partition", False)),
         not getattr(partitioner, "skip_horizontal_fusion", False),
     )
 
 
-def numbered(partitions: Any, order: Mapping[torch.fx.Node, object]) -> Segments:
-    """Return the segment of each node, numbered by the first node of each. ``order`` has the
-    operators of the graph in order; what else is in a partition (constants) is left out.
+def numbered(partitions: Any, nodes: Iterable[torch.fx.Node]) -> Segments:
+    """Return the segment of each operator, numbered by the first of each. What else is in a partition
+    (constants) is left out.
     """
+    order = [node for node in nodes if node.op in CALLS]
     members = [set(partition.nodes) for partition in partitions]
     owner = {node: i for i, nodes in enumerate(members) for node in nodes}
     numbers: dict[int, int] = {}
@@ -133,21 +132,18 @@ def numbered(partitions: Any, order: Mapping[torch.fx.Node, object]) -> Segments
     return {node: numbers[owner[node]] for node in order if node in owner}
 
 
-def reasons_of(
-    support: Any, nodes: Mapping[torch.fx.Node, object], answers: Mapping[torch.fx.Node, object]
-) -> dict[torch.fx.Node, str]:
+def reasons_of(support: Any, answers: Mapping[torch.fx.Node, object]) -> dict[torch.fx.Node, str]:
     """Return why operators are not supported, where the backend's support has words for it."""
     reason = getattr(support, "reason", None)
     if not callable(reason):
         return {}
-    return {node: one_line(str(reason({}, node) or "")) for node in nodes if node in answers and not answers[node]}
+    return {node: one_line(str(reason({}, node) or "")) for node, answer in answers.items() if not answer and node.op in CALLS}
 
 
 def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Segments | None, str]:
     """Return the segments that torch's partitioner makes of a graph when we ask it; else None and
     why not.
     """
-    calls = dict.fromkeys(node for node in module.graph.nodes if node.op in CALLS)
     if len(module.graph.nodes) > MOST_PARTITIONED:
         return None, (
             f"The graph has {len(module.graph.nodes):,} nodes. torch's partitioner, whose time grows faster than their square, "
@@ -159,4 +155,4 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
     except PartitionTakesTooLong:
         limit = f"{PARTITION_LIMIT_S:.0f} s"
         return None, f"torch's partitioner was stopped after {limit}, so it is not known which segments there would be."
-    return numbered(partitions, calls), ""
+    return numbered(partitions, module.graph.nodes), ""

@@ -41,7 +41,7 @@ class SupportReport:
 
 @dataclass(frozen=True, slots=True)
 class NodeSupport:
-    """One operator of a report. A graph's inputs, constants and outputs have no row."""
+    """One node of a report. Inputs and constants have a row for their size; outputs have none."""
 
     report: int
     node: int
@@ -58,3 +58,5 @@ class NodeSupport:
     """
     written_bytes: int = -1
     """Elements of the tensors it makes; 0 for a view."""
+    result_bytes: int = -1
+    """Elements of its result, of a view too; -1 where a size is not known."""

@@ -40,3 +40,15 @@ def support_of_nodes(reader: SessionReader, graph: int, first: int, end: int) ->
         (graph, first, end),
     )
     return {node: ShownSupport(support, segment) for node, support, segment in found}
+
+
+def nodes_in_segment(reader: SessionReader, segment: int) -> list[int]:
+    """Return the nodes that the last report of each graph has in this segment, ascending; for 0 those
+    that fall back to PyTorch.
+    """
+    return column(
+        reader,
+        "SELECT node FROM node_support WHERE report IN (SELECT max(id) FROM support_report GROUP BY graph) "
+        "AND segment=? AND support != 'unknown' ORDER BY node",
+        segment,
+    )

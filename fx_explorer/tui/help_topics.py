@@ -66,8 +66,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "support": (
-        "First the parts of each graph in the order in which they can run, then every operator. Below the list: what crosses the\n"
-        "borders of a part, value by value, and why the graph is cut there. Enter goes to its first node.\n"
+        "First the parts of each graph in the order in which they can run, then every operator.\n"
+        "Below the list: what crosses the borders of a part, and why the graph is cut there. Enter goes to its first node.\n"
         "& on a node of a graph shows only the nodes of its segment, or only what falls back, and again everything.",
         "Moving",
     ),

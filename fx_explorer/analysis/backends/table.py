@@ -37,7 +37,13 @@ def _share(part: int, whole: int, without: int, count: int) -> str:
     """Return ``38 %``, empty for nothing, ``?`` for what could not be counted."""
     if without == count:
         return "?"
-    return f"{share(part, whole)}{'+' if without else ''}" if part else "?" if without else ""
+    if not part:
+        return "?" if without else ""
+    return f"{_rounded(part, whole)}{'+' if without else ''}"
+
+
+def _rounded(part: int, whole: int) -> str:
+    return share(part, whole) if part * 200 >= whole else "<1 %"
 
 
 def supported_in_words(row: OperatorRow) -> str:
@@ -53,7 +59,7 @@ def part_table(graph: GraphSupport) -> list[Cells]:
         (
             part_name(one),
             f"{one.amount.count:,}",
-            share(one.amount.flops, whole.flops) if one.amount.flops else "",
+            _rounded(one.amount.flops, whole.flops) if one.amount.flops else "",
             border_words(one.takes.computed, one.takes.given),
             border_words(one.gives.crossings),
             made_of(one),

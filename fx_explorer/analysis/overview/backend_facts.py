@@ -15,6 +15,6 @@ SHOWN = 2
 def backend_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield the first sentences of the verdict; nothing where every graph went to Inductor."""
     graphs = backend_support(reader)
-    rests = any(one.row.support != "supported" for graph in graphs for one in graph.nodes)
+    rests = any(one.row.support == "falls_back" or graph.report.notes for graph in graphs for one in graph.nodes)
     for sentence in verdict(graphs)[:SHOWN]:
         yield Fact("backend", "notice" if rests else "good", sentence, view="support")

@@ -37,9 +37,9 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             with recording.noting("a Dynamo graph", "dynamo"):
                 if state.segment is not None:
                     recording.set_aside(name, recording.restart_reason(name))
-                state.backend = backend_name(self.compiler_fn) or recording.request.backend
+                state.backend = _name_shown(recording, backend_name(self.compiler_fn))
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
-                state.segment.answerer = answerer(_name_shown(recording, state.backend), self.compiler_fn)
+                state.segment.answerer = answerer(state.backend, self.compiler_fn)
                 reason = getattr(module, "compile_subgraph_reason", None)
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
@@ -85,5 +85,8 @@ def backend_name(compiler: Any) -> str:
 
 
 def _name_shown(recording: Recording, name: str) -> str:
-    """Return the name of a backend; the request's own words for a function that torch has named."""
-    return recording.request.backend if name in ("", "compiler_fn") else name
+    """Return the name of a backend; for what ``aot_autograd`` made of a function, which torch calls
+    ``compiler_fn``, the request's ``file.py:function``.
+    """
+    asked_for = recording.request.backend
+    return asked_for if not name or (name == "compiler_fn" and ":" in asked_for) else name

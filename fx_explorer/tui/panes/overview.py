@@ -115,6 +115,7 @@ TOPIC_LABELS = {
     "memory": "memory",
     "time": "time",
     "call": "a call",
+    "backend": "backend",
     "bench": "bench",
     "next": "start here",
 }

@@ -35,9 +35,9 @@ def support_table(reader: SessionReader) -> Table:
     graphs = backend_support(reader)
     sentences = verdict(graphs)
     return Table(
-        shows="What the backend supports: the parts of each graph in order, then every operator.",
-        notice=" ".join(sentences[:2]),
-        origin="torch's partitioner and the backend's own answers; FLOPs by torch's formulas, nothing was measured",
+        shows="The parts of each graph, in the order in which they can run; then every operator.",
+        notice=" ".join(sentences[:1]),
+        origin="answers of the backend, torch's partitioner and flop formulas",
         columns=COLUMNS,
         rows=[*(row for graph in graphs for row in _part_rows(graph)), *_operator_rows(graphs, sentences)],
         empty=NO_BACKEND,

@@ -25,8 +25,8 @@ FLOPS_COUNTED = (
 )
 
 NO_BACKEND = (
-    "No graph went to a backend that could be asked: Inductor takes every operator, and eager is given Dynamo's graphs. "
-    "Name a backend with --backend NAME or --backend FILE.py:FUNCTION."
+    "No graph went to a backend that could be asked: Inductor takes every operator. "
+    "Name another one with --backend NAME or --backend FILE.py:FUNCTION."
 )
 
 

@@ -24,8 +24,8 @@ from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "sample_models"))
-from convnet import ConvNet  # noqa: E402
-from transformer import Transformer  # noqa: E402
+from convnet import ConvNet
+from transformer import Transformer
 
 aten = torch.ops.aten
 

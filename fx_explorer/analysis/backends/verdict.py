@@ -24,6 +24,9 @@ FLOPS_COUNTED = (
     "that of the call that was captured."
 )
 
+SHORT = 2
+"""The first sentences of a verdict, which say how much is supported and how much is in segments."""
+
 NO_BACKEND = (
     "No graph went to a backend that could be asked: Inductor takes every operator. "
     "Name another one with --backend NAME or --backend FILE.py:FUNCTION."

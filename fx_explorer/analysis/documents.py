@@ -103,10 +103,22 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
     (kernels/candidates.py), not here.
     """
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
+    published = _positions(reader.rows(model.PublishedStage, compilation=compilation.id), graphs)
     found = [graph_document(g, compilation.name) for g in graphs]
     artifacts = reader.rows(model.Artifact, compilation=compilation.id)
     found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in _OF_CONFIGURATIONS]
-    return sorted(found, key=_stage_order)
+    return sorted(found, key=lambda document: (*_stage_order(document), published.get((document.kind, document.id), 0)))
+
+
+def _positions(stages: Sequence[model.PublishedStage], graphs: Sequence[model.Graph]) -> dict[tuple[str, int], int]:
+    """Return (kind, id) of a document → where it comes among those that the backend published: a
+    nested graph where the one around it does.
+    """
+    found = {("graph", one.graph) if one.graph else ("artifact", one.artifact): one.position for one in stages}
+    for graph in graphs if stages else ():
+        if graph.stage == "backend" and ("graph", graph.parent) in found:
+            found["graph", graph.id] = found["graph", graph.parent]
+    return found
 
 
 def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:

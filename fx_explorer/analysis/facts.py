@@ -11,10 +11,10 @@ Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench", "ledger", "step_memory", "support",
+    "bench", "ledger", "step_memory", "backend", "support",
 ]  # fmt: skip
 
-Topic = Literal["run", "graphs", "backend", "breaks", "recompiles", "kernels", "memory", "time", "call", "bench", "next"]
+Topic = Literal["run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "next"]
 """What a fact is about. Facts of one topic follow each other."""
 
 

@@ -63,7 +63,9 @@ def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = Fal
 def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> None:
     """Add how to compile. ``build`` is the default of ``--build``."""
     how = parser.add_argument_group("how to compile")
-    how.add_argument("--backend", default="inductor", help="any that torch knows, or FILE.py:FUNCTION (default: inductor)")
+    how.add_argument(
+        "--backend", default="inductor", help="any backend that torch knows, or FILE.py:FUNCTION (default: inductor)"
+    )
     how.add_argument("--mode", default="", help="mode of torch.compile, e.g. max-autotune")
     how.add_argument(
         "--dynamic",

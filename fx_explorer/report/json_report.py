@@ -35,6 +35,7 @@ from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import OtherVariant, other_variants
+from fx_explorer.report.backends import backends_of_report
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
@@ -83,6 +84,7 @@ def json_report(reader: SessionReader) -> Json:
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
             "bytecode_run": bytecode_run(reader),
+            "backends": backends_of_report(reader),
             "bench": _bench(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),

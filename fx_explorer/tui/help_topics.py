@@ -83,6 +83,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Enter goes to your line, or to the line of the generated code.",
         "Moving",
     ),
+    "backend": (
+        "First the stages that the backend published, then how often what it made was called, then its last run.\n"
+        "Enter goes to the stage, and from an instruction to its line of the program.",
+        "Moving",
+    ),
     "bench": (
         "Z measures: it asks for backends, modes and sizes; esc stops it and keeps what there is.\n"
         "Below the list: the row under the cursor, and speed-up over size as a picture. Tab goes there.",

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
+BACKEND_OF_PROGRAM = "--backend of fx-explorer run, or --setting compile.backend=NAME"
+
+
 class RequestRecording:
     """Records all that is compiled from ``begin`` to ``stop``, and steps through the rest in
     ``finish``.
@@ -57,12 +60,15 @@ class RequestRecording:
             from fx_explorer.capture.stepping.after_the_program import finish
             from fx_explorer.capture.stepping.gates import Gates
             from fx_explorer.capture.stepping.stepped_boundary import stepper_of
+            from fx_explorer.worker.target.backends import use_backend
             from fx_explorer.worker.target.stances import check_stance
 
         if locale_in_words():
             self._progress.note(locale_in_words())
         children.keep_from_dynamo(skip_code)
         check_stance(request.stance_wanted)
+        if request.compile_arguments.get("backend"):
+            use_backend(str(request.compile_arguments["backend"]), BACKEND_OF_PROGRAM)
         if request.settings:
             apply(request.settings)  # for good: the process ends with this request
         gates = Gates(request.pause, channel.send) if request.pause or request.stay else None

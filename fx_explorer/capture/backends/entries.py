@@ -72,12 +72,8 @@ def _counting(recording: Recording, made: Callable[..., Any], module: Any, backe
     recording.published.entries.append(entry)
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        here = recording.here
-        before, here.running = here.running, name
-        try:
+        with recording.here.running_entry(name, direction):
             returned = made(*args, **kwargs)
-        finally:
-            here.running = before
         entry.was_called(returned)
         return returned
 

@@ -22,6 +22,9 @@ MAX_NAME = 120
 pipeline.
 """
 
+MOST_PROBLEMS = 20
+"""Sentences about one thing that was published; what else is wrong with it is likely to be alike."""
+
 MOST_LINES_LINKED = 1_000_000
 MOST_NODES_OF_A_LINE = 1_000
 
@@ -35,7 +38,7 @@ class Problems:
     found: list[str] = field(default_factory=list)
 
     def add(self, sentence: str) -> None:
-        if sentence not in self.found:
+        if sentence not in self.found and len(self.found) < MOST_PROBLEMS:
             self.found.append(sentence)
 
     def tried(self, what: str, read: Callable[[], T], otherwise: T) -> T:
@@ -57,11 +60,13 @@ def error_in_words(error: BaseException) -> str:
         return type(error).__name__
 
 
-def name_of(value: object, problems: Problems, otherwise: str) -> str:
-    """Return a name as one short line; of what is no text, its text."""
+def name_of(value: object, problems: Problems, otherwise: str, what: str = "name") -> str:
+    """Return a name as one short line; of what is no text, its text. ``what`` says what it is to
+    be.
+    """
     if not isinstance(value, str):
-        problems.add(f"its name is of type {type(value).__name__}, not a text")
-        value = problems.tried("the text of its name", lambda: str(value), "")
+        problems.add(f"its {what} is of type {type(value).__name__}, not a text")
+        value = problems.tried(f"the text of its {what}", lambda: str(value), "")
     name = shortened(" ".join(str(value)[: 10 * MAX_NAME].split()), MAX_NAME)
     return name or otherwise
 

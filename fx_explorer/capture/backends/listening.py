@@ -47,6 +47,12 @@ def _left_out_of_traces(recording: Recording) -> contextlib.AbstractContextManag
     return configured(config, {_IGNORED: getattr(config, _IGNORED) | ours})
 
 
+MOST_STAGES = 1_000
+"""Stages of one compilation that are kept: one that publishes while it runs would have them without
+end.
+"""
+
+
 class _Listener:
     """Hears what is published on any thread."""
 
@@ -56,7 +62,7 @@ class _Listener:
     def stage(self, name: Any, content: Any, language: Any, links: Any, direction: Any) -> None:
         recording = self._recording
         of = Problems("a published stage")
-        shown, where = "", recording.here.direction
+        shown, where = "", recording.here.direction or recording.here.running_direction
         with recording.noting("a published stage", "backend"), recording.here.publishing() as is_outermost:
             shown = name_of(name, of, "stage")
             of.of = f"stage {shown!r}"
@@ -86,6 +92,11 @@ class _Listener:
 
     def _add(self, name: str, content: Any, language: Any, links: Any, direction: Direction, of: Problems) -> None:
         recording = self._recording
+        stages = recording.published.stages.setdefault(recording.variant_id(), [])
+        if len(stages) >= MOST_STAGES:
+            of.of = "publishing"
+            of.add(f"the first {MOST_STAGES:,} stages of a compilation are kept, and later ones are left out")
+            return
         shown = content_of(content, of)
         if shown is None:
             return
@@ -98,7 +109,6 @@ class _Listener:
                 of.add("links belong to a text: those of a graph are found by its nodes")
         if not graph and not artifact:
             return
-        stages = recording.published.stages.setdefault(recording.variant_id(), [])
         row = PublishedStage(0, recording.variant_id(), len(stages), name, direction, graph, artifact, recording.elapsed())
         stages.append(row)
         recording.published.latest = recording.compilation_name()
@@ -109,7 +119,8 @@ class _Listener:
         recording = self._recording
         coloured = language if isinstance(language, str) and language in LANGUAGES else "text"
         if coloured != language:
-            of.add(f"its language {name_of(language, of, '')!r} has no colours here, so it is shown plain")
+            unknown = name_of(language, of, "", "language")
+            recording.tell_of_backend(f"the language {unknown!r} has no colours here: it is shown plain", 0, "remark")
         body = bounded_text(text, of)
         lines = lines_of(links, of)  # before the transaction: it may run the backend's own code
         with recording.writer.transaction():

@@ -30,13 +30,13 @@ _PROGRAM = "program"
 def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: Problems) -> None:
     """Store one run. What cannot be read of it is noted, the rest is kept."""
     compilation = recording.variant_id()
-    recording.published.runs[compilation, entry] += 1
-    counted = recording.published.runs[compilation, entry]
+    program, direction = _program(recording, entry)
+    recording.published.runs[compilation, entry, direction] += 1
+    counted = recording.published.runs[compilation, entry, direction]
     number = _call_number(call, counted, of)
     if counted > MOST_RUNS:
         of.add(f"its first {MOST_RUNS} runs are kept, and later ones are left out")
         return
-    program, direction = _program(recording, entry)
     none: list[Any] = []
     read = of.tried("its instructions", lambda: list(itertools.islice(iter(instructions), MOST_INSTRUCTIONS + 1)), none)
     if len(read) > MOST_INSTRUCTIONS:
@@ -45,7 +45,7 @@ def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: 
     # Read before the transaction: what is in it may be of the backend's own classes.
     made = list(_instructions(read[:MOST_INSTRUCTIONS], known, of))
     with recording.writer.transaction():
-        run = recording.writer.add(BackendRun(0, compilation, entry, number, program, start_s=recording.elapsed()))
+        run = recording.writer.add(BackendRun(0, compilation, entry, direction, number, program, start_s=recording.elapsed()))
         recording.writer.add_all(BackendInstruction(0, run, i, *fields) for i, fields in enumerate(made))
     recording.saw("backend")
 
@@ -60,14 +60,15 @@ def _call_number(call: Any, counted: int, of: Problems) -> int:
 
 
 def _program(recording: Recording, entry: str) -> tuple[int, Direction]:
-    """Return the program that an entry runs: the last one published by its compilation, in the
-    direction that the entry is called after, where it is.
+    """Return the program that an entry runs, and its direction: the last program that its compilation
+    published, in the direction of the entry that runs in this thread, or that it is called after.
     """
+    running = recording.here.running_direction
     stages = recording.published.stages.get(recording.variant_id(), [])
     programs = [stage for stage in stages if stage.name == _PROGRAM and stage.artifact]
-    named = [stage for stage in programs if stage.direction and stage.direction in entry]
-    last: PublishedStage | None = next(reversed(named or programs), None)
-    return (last.artifact, last.direction) if last else (0, "")
+    wanted = [stage for stage in programs if stage.direction and stage.direction in (running or entry)]
+    last: PublishedStage | None = next(reversed(wanted or programs), None)
+    return (last.artifact, running or last.direction) if last else (0, running)
 
 
 Fields = tuple[str, str, float, bool, int, int]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,9 @@ from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+
+_IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
+"""What is before the function in the name of a backend that is named with its file."""
 
 
 def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -37,7 +41,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             with recording.noting("a Dynamo graph", "dynamo"):
                 if state.segment is not None:
                     recording.set_aside(name, recording.restart_reason(name))
-                state.backend = _name_shown(recording, backend_name(self.compiler_fn))
+                state.backend = backend_name(self.compiler_fn) or recording.request.backend
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
                 state.segment.answerer = answerer(state.backend, self.compiler_fn)
                 reason = getattr(module, "compile_subgraph_reason", None)
@@ -76,17 +80,9 @@ def _with_inputs(
 
 
 def backend_name(compiler: Any) -> str:
-    """Return ``inductor`` for torch's own wrapper, else the function's name."""
+    """Return ``inductor`` for torch's own wrapper, else the function's name, without its file."""
     name = getattr(compiler, "compiler_name", None) or getattr(compiler, "__name__", None)
     inner = getattr(compiler, "_torchdynamo_orig_backend", None)
     if inner is not None and inner is not compiler:
         return backend_name(inner)
-    return "inductor" if name == "compile_fx" else str(name or "")
-
-
-def _name_shown(recording: Recording, name: str) -> str:
-    """Return the name of a backend; for what ``aot_autograd`` made of a function, which torch calls
-    ``compiler_fn``, the request's ``file.py:function``.
-    """
-    asked_for = recording.request.backend
-    return asked_for if not name or (name == "compiler_fn" and ":" in asked_for) else name
+    return "inductor" if name == "compile_fx" else _IN_FILE.sub("", str(name or ""))

@@ -58,8 +58,8 @@ class Published:
 
     stages: dict[int, list[PublishedStage]] = field(default_factory=dict)
     """Row of a compilation → its stages, in the order of publishing."""
-    runs: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """(row of a compilation, entry) → how many runs were told."""
+    runs: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    """(row of a compilation, entry, direction) → how many runs were told."""
     told: set[str] = field(default_factory=set)
     """What was wrong with something that was published, each thing once."""
     latest: str = ""

@@ -291,12 +291,13 @@ class Recording:
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
         for call, inner_name, inner in graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
-            label = graphs.region_label(call, inner, self.sources)
+            # A part of what a backend publishes is called as the whole is.
+            inner_label = label if stage == "backend" else graphs.region_label(call, inner, self.sources)
             region = self.segment().region_of(inner) if stage == "joint" else None
             if region is None:
-                inside = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id, label=label)
+                inside = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id, label=inner_label)
             else:
-                inside = self._place_region(region, full_name, placed.id, label)
+                inside = self._place_region(region, full_name, placed.id, inner_label)
             recorded.nested[inner_name] = inside
         self.saw(stage)
         return recorded
@@ -370,12 +371,14 @@ class Recording:
             self.writer.add(row)
         self.notify(Notice("note", text=message, stage=stage))
 
-    def tell_of_backend(self, message: str, compilation: int) -> None:
-        """Store, once, what is wrong with what a backend made or published."""
+    def tell_of_backend(self, message: str, compilation: int, kind: str = "published") -> None:
+        """Store, once, what is wrong with what a backend made or published, or, of kind ``remark``,
+        what is only not shown.
+        """
         if message in self.published.told:
             return
         self.published.told.add(message)
-        self.writer.add(Failure(0, compilation, "backend", "backend", "published", message))
+        self.writer.add(Failure(0, compilation, "backend", "backend", kind, message))
         self.notify(Notice("note", text=message, stage="backend"))
 
     def unavailable(self, view: str, reason: str) -> None:

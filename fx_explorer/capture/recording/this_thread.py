@@ -30,6 +30,8 @@ class ThisThread(threading.local):
     """
     running = ""
     """The compilation whose entry, made by a backend, runs; empty while none does."""
+    running_direction: Direction = ""
+    """The direction of that entry."""
     _is_publishing = False
     _aot_depth = 0
     """How often AOTAutograd was entered and not left."""
@@ -48,6 +50,16 @@ class ThisThread(threading.local):
             yield
         finally:
             self._aot_depth -= 1
+
+    @contextlib.contextmanager
+    def running_entry(self, compilation: str, direction: Direction) -> Iterator[None]:
+        """Run, inside the block, what a backend made for a graph of this direction."""
+        before = self.running, self.running_direction
+        self.running, self.running_direction = compilation, direction
+        try:
+            yield
+        finally:
+            self.running, self.running_direction = before
 
     @contextlib.contextmanager
     def publishing(self) -> Iterator[bool]:

@@ -34,6 +34,8 @@ class BackendRun:
     """The compilation whose entry ran; 0 when it is not known."""
     entry: str
     """What the backend calls it."""
+    direction: Direction
+    """That of the entry which ran, where it is known."""
     call: int
     """Which call of the entry it was, from 1."""
     program: int = 0

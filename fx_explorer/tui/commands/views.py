@@ -27,6 +27,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "Which sizes may differ from call to call, and who fixed the others.",
     ),
     (
+        "backend",
+        "at",
+        "backend",
+        "What a backend of your own published, how often what it made was called, and its last run by instructions.",
+    ),
+    (
         "ledger",
         "0",
         "a call",

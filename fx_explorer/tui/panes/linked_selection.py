@@ -353,4 +353,5 @@ def slot_of(document: Document) -> Slot:
         return "graph"
     if level := next((level for level in LEVELS if is_level(document) and level == document.language), None):
         return level
-    return "kernel" if document.stage in ("kernel", "output_code") else bytecode_slot(document)
+    is_code = document.stage in ("kernel", "output_code") or (document.kind, document.stage) == ("artifact", "backend")
+    return "kernel" if is_code else bytecode_slot(document)

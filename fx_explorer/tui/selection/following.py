@@ -12,7 +12,7 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
-from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_for
+from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_for, program
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
@@ -46,7 +46,7 @@ def compilation_of(selection: Selection, current: int) -> int:
 
 STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
     "graph": ("dynamo",),
-    "kernel": ("kernel", "output_code"),
+    "kernel": ("kernel", "output_code", "backend"),
     "forward": ("forward",),
     "backward": ("backward",),
     "joint": ("joint",),
@@ -84,7 +84,7 @@ def kernel_following(selection: Selection, kernel: model.Kernel | None, showable
     already, if it does.
     """
     document = selection.place.document
-    if document.kind == "artifact" and document.stage == "kernel":
+    if document.kind == "artifact" and document.stage in ("kernel", "backend"):
         return document
     shown = next((d for d in showable.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
     return _kernel(selection, shown, showable)
@@ -125,5 +125,7 @@ def _kernel(selection: Selection, shown: Document | None, showable: ShowableDocu
     own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
     if own:
         return own[0]
+    if published := program(documents):
+        return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation
     return document_for("kernel", showable, selection.place.document.direction) if is_elsewhere else shown

@@ -13,6 +13,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
+from fx_explorer.analysis.published.stages import PROGRAM
 
 Slot = (
     Literal["", "source", "graph", "kernel", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
@@ -31,7 +32,7 @@ PRESETS: dict[str, tuple[Slot, ...]] = {
 MISSING: dict[Slot, str] = {
     "source": "The text of the source file was not kept, or this compilation has no file.",
     "graph": "No graph was recorded for this compilation yet.",
-    "kernel": "No generated code was recorded for this compilation.",
+    "kernel": "No generated code was recorded for this compilation, and its backend published no program.",
     "forward": "No forward graph was recorded for this compilation.",
     "backward": "There is no backward graph: this is inference, or the backward was never compiled.",
     "joint": "There is no joint graph: only training has one, when AOTAutograd is part of the backend.",
@@ -65,7 +66,7 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
     if slot == "source":
         return next(iter(showable.sources), None)
     if slot == "kernel":
-        return _kernel(showable.documents, direction)
+        return _kernel(showable.documents, direction) or program(showable.documents, direction)
     if slot == "joint":
         return next(_graphs(showable.documents, ("joint",)), None)
     if slot == "backward":
@@ -100,6 +101,17 @@ def _graphs(documents: Iterable[Document], stages: Sequence[model.Stage], direct
     ]
     # sorted() is stable, so a graph comes before the subgraphs nested in it.
     return iter(sorted(found, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages)))
+
+
+def program(documents: Sequence[Document], direction: model.Direction = "") -> Document | None:
+    """Return the program that a backend of the user's own has published in the place of kernels: the
+    text of that name, else the last text, of this direction where there is one.
+    """
+    texts = [d for d in documents if d.kind == "artifact" and d.stage == "backend"]
+    preferred = (direction,) if direction else ("forward", "inference", "")
+    wanted = [d for d in texts if d.direction in preferred] or texts
+    named = [d for d in wanted if d.title.partition(" · ")[0] == PROGRAM]
+    return next(reversed(named or wanted), None)
 
 
 def _kernel(documents: Sequence[Document], direction: model.Direction) -> Document | None:

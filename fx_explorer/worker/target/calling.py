@@ -11,7 +11,7 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.file_functions import function_of_file
+from fx_explorer.worker.target.backends import use_backend
 from fx_explorer.worker.target.guard_filters import with_guard_filter
 from fx_explorer.worker.target.inputs import moved, with_grad
 from fx_explorer.worker.target.loss import find_loss
@@ -119,21 +119,9 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments
 
-    arguments = with_guard_filter(compile_arguments(job.request))
-    arguments["backend"] = backend_of(job.request.backend)
-    compiled: Callable[..., Any] = torch.compile(target.callable, **arguments)
+    use_backend(job.request.backend)
+    compiled: Callable[..., Any] = torch.compile(target.callable, **with_guard_filter(compile_arguments(job.request)))
     return compiled
-
-
-def backend_of(name: str) -> str | Callable[..., Any]:
-    """Return a registered backend by its name, or the function of ``file.py:function``. Raises
-    TargetError when there is none.
-    """
-    function = function_of_file(name, "backend")
-    if function is None:
-        check_backend(name)
-        return name
-    return function
 
 
 def is_compiled(function: object) -> bool:
@@ -144,15 +132,6 @@ def is_compiled(function: object) -> bool:
         return isinstance(function, torch._dynamo.OptimizedModule) or function._compiled_call_impl is not None
     # torch.compiler.disable leaves the original in the same place.
     return hasattr(function, "_torchdynamo_orig_callable") and not getattr(function, "_torchdynamo_disable", False)
-
-
-def check_backend(name: str, option: str = "--backend") -> None:
-    """Raise TargetError for a backend that torch does not know. torch itself would say so only
-    within the first call. ``option`` is the one that named it.
-    """
-    known = torch._dynamo.list_backends(exclude_tags=())
-    if name not in known:
-        raise TargetError(f"there is no backend {name!r}; this torch has: {', '.join(known)}. Choose one with {option}.")
 
 
 def go_backward(target: Target, output: object, job: CallingJob) -> None:

@@ -11,7 +11,7 @@ Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench", "ledger", "step_memory", "backend",
+    "bench", "ledger", "step_memory", "backend", "support",
 ]  # fmt: skip
 
 Topic = Literal["run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "next"]

@@ -19,6 +19,7 @@ from fx_explorer.model.protocol import (
     OutcomeKind,
 )
 from fx_explorer.model.rows.backend_run import BackendEntry, BackendInstruction, BackendRun
+from fx_explorer.model.rows.backend_support import NodeSupport, SaidBy, Support, SupportReport
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
@@ -191,6 +192,7 @@ __all__ = [
     "Measurement",
     "Metric",
     "Node",
+    "NodeSupport",
     "Notice",
     "NoticeKind",
     "OptionInForce",
@@ -205,6 +207,7 @@ __all__ = [
     "RegionLowering",
     "ResumeFunction",
     "RunEnd",
+    "SaidBy",
     "SavedTensor",
     "SetBy",
     "Setting",
@@ -215,6 +218,8 @@ __all__ = [
     "Stage",
     "Status",
     "StepKind",
+    "Support",
+    "SupportReport",
     "Symbol",
     "SymbolEvent",
     "SymbolEventKind",

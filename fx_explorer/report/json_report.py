@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.support import backend_support
 from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.call_tree import call_trees
@@ -42,6 +43,7 @@ from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, k
 from fx_explorer.report.performance.bench_report import bench_object
 from fx_explorer.report.performance.ledger_report import ledger_object
 from fx_explorer.report.performance.memory_report import memory_of_report
+from fx_explorer.report.support_report import support_object
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import target_counts
 from fx_explorer.session.queries.guards import check_count, filtered
@@ -86,6 +88,7 @@ def json_report(reader: SessionReader) -> Json:
             "bench": _bench(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
+            "support": support_object(backend_support(reader)),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
 

@@ -38,6 +38,8 @@ TABLES: dict[type, str] = {
     model.Artifact: "artifact",
     model.Graph: "graph",
     model.PublishedStage: "published_stage",
+    model.SupportReport: "support_report",
+    model.NodeSupport: "node_support",
     model.BackendEntry: "backend_entry",
     model.BackendRun: "backend_run",
     model.BackendInstruction: "backend_instruction",
@@ -110,6 +112,7 @@ CREATE INDEX node_stack ON node(stack);
 CREATE INDEX node_name ON node(name);
 CREATE INDEX edge_producer ON edge(producer);
 CREATE INDEX published_stage_compilation ON published_stage(compilation);
+CREATE INDEX support_report_graph ON support_report(graph);
 CREATE INDEX backend_instruction_run ON backend_instruction(run);
 CREATE INDEX artifact_compilation ON artifact(compilation);
 CREATE INDEX kernel_compilation ON kernel(compilation);
@@ -135,6 +138,7 @@ _PRIMARY_KEYS: dict[type, str] = {
     model.WithoutKernel: "node",
     model.LineNode: "artifact, line, node, call",
     model.LineSource: "artifact, line, file, source_line",
+    model.NodeSupport: "report, node",
 }
 """Tables of pairs have no id of their own; they are stored sorted by this key."""
 

@@ -65,6 +65,12 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "& shows of every graph only the nodes of the region, and again everything.",
         "Moving",
     ),
+    "support": (
+        "First the parts of each graph in the order in which they can run, then every operator.\n"
+        "Below the list: what crosses the borders of a part, and why the graph is cut there. Enter goes to its first node.\n"
+        "& on a node of a graph shows only the nodes of its segment, or only what falls back, and again everything.",
+        "Moving",
+    ),
     "sizes": (
         "Below the list: what was decided about the size, at which line, and the guards that mention it.\n"
         "Enter goes to the line that made it.",

@@ -24,6 +24,7 @@ from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.overview.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.regional_facts import regional_facts
+from fx_explorer.analysis.overview.support_facts import support_facts
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts
@@ -64,6 +65,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *_other_variants(reader),
         *_breaks(reader),
         *_recompiles(reader, figures),
+        *support_facts(reader),
         *backend_facts(reader),
         *_kernels(reader),
         *regional_facts(reader),

@@ -22,6 +22,7 @@ from fx_explorer.capture.aot.nested_regions import partition_region
 from fx_explorer.capture.aot.partition_choices import add_partition_choices
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
+from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
@@ -80,7 +81,8 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
             try:
-                made = _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
+                with given_to_backend(recording, segment.answerer, segment.aot.get(direction), module, direction):
+                    made = _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
                 backend = recording.of(recording.compilation_name()).backend or recording.request.backend
                 return made if recording.here.is_nested else counted_entry(recording, made, module, backend, direction)
             except Exception as error:

@@ -1,1 +1,1 @@
-"""What backends tell of themselves, and how often what they made is called."""
+"""What backends support and publish of themselves, and how often what they made is called."""

@@ -16,6 +16,7 @@ import torch
 from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
+from fx_explorer.capture.backends.asking import answerer, given_to_backend
 from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
@@ -42,6 +43,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                     recording.set_aside(name, recording.restart_reason(name))
                 state.backend = backend_name(self.compiler_fn) or recording.request.backend
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
+                state.segment.answerer = answerer(state.backend, self.compiler_fn)
                 reason = getattr(module, "compile_subgraph_reason", None)
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
@@ -49,7 +51,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 # Called in another way than in the releases we know, it is left alone.
                 if len(args) != 1:
                     return original(self, module, *args, **kwargs)
-                compile_here = functools.partial(_with_inputs, original, self, *args)
+                compile_here = functools.partial(_with_inputs, recording, original, self, *args)
                 made = recording.boundary.captured(self, module, *args, compile_here)
                 # A package is saved with what the backend returned; and while a graph waits, it runs eagerly.
                 is_saved = getattr(self, "package", None) is not None
@@ -69,8 +71,12 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     return patched(OutputGraph, "call_user_compiler", make)
 
 
-def _with_inputs(call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule) -> Any:
-    return call(output_graph, module, inputs)
+def _with_inputs(
+    recording: Recording, call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule
+) -> Any:
+    segment = recording.segment()
+    with given_to_backend(recording, segment.answerer, segment.dynamo, module):
+        return call(output_graph, module, inputs)
 
 
 def backend_name(compiler: Any) -> str:

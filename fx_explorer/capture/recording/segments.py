@@ -70,6 +70,10 @@ class Segment:
     For a region, ``dynamo`` is the part of the forward or backward graph that was cut out, and
     ``aot`` the graph traced from it. Neither gets rows.
     """
+    answerer: Any = None
+    """The backend that says what it supports of these graphs (backends/asking.py); None where nobody
+    asks.
+    """
     traced_how: dict[int, How] = field(default_factory=dict)
     """For a region: row in the outer graph → how a node traced from it is known to be that node."""
 

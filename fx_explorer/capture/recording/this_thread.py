@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.model import Direction
@@ -17,6 +18,10 @@ class ThisThread(threading.local):
     """Direction of the graph that is being compiled."""
     segment: Segment | None = None
     """The segment of the region being compiled; None for the whole graph."""
+    asking: Any = None
+    """The graph that a backend is at work on, with what is known of its support
+    (backends/asking.py); None where nobody asks.
+    """
     is_in_regions = False
     """Whether AOTAutograd partitions nested compile regions rather than the graph around them."""
     ahead: str | None = None

@@ -50,6 +50,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "bench",
         "Whether compiling pays: the program uncompiled, and by each backend, mode and batch size, measured in turns.",
     ),
+    (
+        "support",
+        "plus",
+        "backend support",
+        "What the backend supports: its segments, what crosses their borders, why they are cut, every operator's share.",
+    ),
 )
 """(name, key, label, sentence) of the views that have no number."""
 

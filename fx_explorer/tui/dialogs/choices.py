@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.segment_regions import KEY
 from fx_explorer.analysis.documents import Document, documents_of, source_documents
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.outline import plain_function, variant_title
@@ -45,8 +46,11 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
 
 
 def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> list[Choice[RegionKey]]:
-    """Return these regions, or all there are."""
-    return [
+    """Return these regions, or all there are. A backend's segments are no annotations: they are there
+    where the cursor is on one.
+    """
+    segments = [Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY]
+    return segments + [
         Choice(region.name, ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()), (region.key, region.value))
         for region in regions(reader)
         if not wanted or (region.key, region.value) in wanted

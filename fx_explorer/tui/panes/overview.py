@@ -111,11 +111,11 @@ TOPIC_LABELS = {
     "graphs": "graphs",
     "breaks": "breaks",
     "recompiles": "recompiles",
-    "backend": "backend",
     "kernels": "kernels",
     "memory": "memory",
     "time": "time",
     "call": "a call",
+    "backend": "backend",
     "bench": "bench",
     "next": "start here",
 }

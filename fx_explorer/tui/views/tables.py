@@ -20,6 +20,7 @@ from fx_explorer.tui.views.performance.step_memory import step_memory_table
 from fx_explorer.tui.views.performance.time import time_table
 from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.sizes import sizes_table
+from fx_explorer.tui.views.support import support_table
 from fx_explorer.tui.views.table import Table
 
 TABLES: dict[str, Callable[[SessionReader], Table]] = {
@@ -34,6 +35,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "backend": backend_table,
     "ledger": ledger_table,
     "bench": bench_table,
+    "support": support_table,
     "console": console_table,
     "time": time_table,
 }

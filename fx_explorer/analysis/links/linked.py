@@ -13,6 +13,7 @@ from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.graph_code.texts import GraphForm, graph_text
 from fx_explorer.analysis.links.own_kernels import definition, own_lines_at
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.session import SessionReader
@@ -63,6 +64,8 @@ class Selection:
         own = frozenset([self.place.line]) if document == self.place.document else frozenset()
         if document.kind == "graph":
             return own | self._rows_of_graph(document)
+        if document.kind == "code" or document.kind == "table":
+            return own | self._lines_of_graph(document, document.kind)
         if document.kind == "source":
             return own or self._lines_of_source(document)
         return own | self._lines_of_artifact(document) | self._lines_of_bytecode(document)
@@ -117,8 +120,14 @@ class Selection:
     def _rows_of_graph(self, document: Document) -> frozenset[int]:
         graph = self.reader.get(model.Graph, document.id)
         first, end = graph.first_node, graph.first_node + graph.node_count
-        family = self.across if self._is_across(document) else self.relatives
-        return frozenset(node - first for node in family if first <= node < end)
+        return frozenset(node - first for node in self._family_in(document) if first <= node < end)
+
+    def _lines_of_graph(self, document: Document, form: GraphForm) -> frozenset[int]:
+        lines = graph_text(self.reader, form, document.id).line_of_node
+        return frozenset(lines[node] for node in self._family_in(document) if node in lines)
+
+    def _family_in(self, document: Document) -> frozenset[int]:
+        return self.across if self._is_across(document) else self.relatives
 
     # source
 

@@ -102,3 +102,16 @@ def nodes_lowered_forward(reader: SessionReader, nodes: Iterable[int]) -> list[i
 
 def _within(nodes: Iterable[int], ranges: Collection[tuple[int, int]]) -> list[int]:
     return [node for node in nodes if any(first <= node < end for first, end in ranges)]
+
+
+def input_names(reader: SessionReader, graph: model.Graph) -> dict[int, list[str]]:
+    """Return the names of the nodes that each node of a graph takes, by the id of the node that takes them."""
+    found = reader.query(
+        "SELECT edge.consumer, node.name FROM edge JOIN node ON node.id = edge.producer "
+        "WHERE edge.consumer >= ? AND edge.consumer < ?",
+        (graph.first_node, graph.first_node + graph.node_count),
+    )
+    names: dict[int, list[str]] = {}
+    for consumer, name in found:
+        names.setdefault(consumer, []).append(name)
+    return names

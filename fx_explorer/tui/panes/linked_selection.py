@@ -6,7 +6,7 @@ linked lines light up; panes moved by it do not answer back, so there is no loop
 
 from __future__ import annotations
 
-from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.documents import Document, DocumentKind, Place, graph_form, node_at, place_of_row
 from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.same_place import same_place
@@ -131,6 +131,20 @@ class LinkedSelection:
         pane.slot = ""
         self._was_touched = True
         self._show(pane, document)
+        self._linked.refresh_tabs()
+        if self.selection:
+            self.select(self.selection)
+
+    def show_form(self, pane: Pane, form: DocumentKind) -> None:
+        """Show the graph of this pane in another form, with the cursor on the same node. The pane
+        keeps its slot.
+        """
+        if self._reader is None or pane.document is None:
+            return
+        node = node_at(self._reader, pane.place) if pane.place else None
+        document = graph_form(pane.document, form)
+        self._was_touched = True
+        self._show(pane, document, place_of_row(self._reader, document, node.position).line if node else 0)
         self._linked.refresh_tabs()
         if self.selection:
             self.select(self.selection)

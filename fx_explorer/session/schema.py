@@ -38,6 +38,7 @@ TABLES: dict[type, str] = {
     model.Artifact: "artifact",
     model.Graph: "graph",
     model.PublishedStage: "published_stage",
+    model.FrontEnd: "front_end",
     model.Node: "node",
     model.Edge: "edge",
     model.Stack: "stack",

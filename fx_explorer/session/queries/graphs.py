@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, column, number
+from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, column, json_list, number
 from fx_explorer.session.reader import SessionReader
 
 
@@ -23,8 +23,9 @@ def edited_graphs(reader: SessionReader) -> list[tuple[int, int]]:
 
 
 def stages_reached(reader: SessionReader) -> set[model.Stage]:
-    """Return the stages that left a graph or an artifact behind."""
-    return set(column(reader, "SELECT stage FROM graph UNION SELECT stage FROM artifact WHERE kind != 'compile_options'"))
+    """Return the stages of compilations that left a graph or an artifact behind."""
+    made = "SELECT stage FROM graph WHERE stage != 'front_end' UNION SELECT stage FROM artifact WHERE kind != 'compile_options'"
+    return set(column(reader, made))
 
 
 def post_grad_directions(reader: SessionReader) -> set[model.Direction]:
@@ -84,6 +85,17 @@ def calls_of_nested_graph(reader: SessionReader, graph: model.Graph) -> int:
     """Return how many nodes of the graph around it call a nested graph."""
     called = "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE node.graph=? AND called.value=?"
     return number(reader, called, graph.parent, graph.name.rpartition(".")[2])
+
+
+def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int]) -> list[int]:
+    """Return the nodes of one graph that come from the same lines of the user's as these nodes."""
+    return column(
+        reader,
+        "SELECT DISTINCT node.id FROM json_each(?) AS wanted CROSS JOIN node AS given ON given.id = wanted.value "
+        "JOIN node ON node.graph = ? AND node.file = given.file AND node.line = given.line WHERE given.line",
+        json_list(nodes),
+        graph,
+    )
 
 
 def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:

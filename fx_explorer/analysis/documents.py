@@ -81,7 +81,12 @@ def documents(reader: SessionReader) -> list[Document]:
     every = source_documents(reader)
     for compilation in reader.rows(model.Compilation):
         every += documents_of(reader, compilation)
-    return every
+    return every + front_end_documents(reader)
+
+
+def front_end_documents(reader: SessionReader) -> list[Document]:
+    """Return the graphs that other front ends than Dynamo made; they belong to no compilation."""
+    return [graph_document(graph) for graph in reader.rows(model.Graph, stage="front_end")]
 
 
 def read_sources(reader: SessionReader) -> list[Document]:
@@ -179,6 +184,9 @@ def graph_title(graph: model.Graph) -> str:
     title = GRAPH_TITLES.get(graph.stage, graph.stage)
     if graph.stage == "backend":
         return " · ".join(filter(None, (graph.label, graph.direction, graph.name)))
+    if graph.stage == "front_end":
+        front_end, _, name = graph.name.partition(".")
+        return " · ".join(filter(None, (model.FRONT_END_CALLS.get(front_end, front_end), name)))
     if graph.stage == "post_grad":
         title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
     elif graph.stage == "forward" and graph.direction == "inference":

@@ -14,7 +14,7 @@ View = Literal[
     "bench", "ledger", "step_memory",
 ]  # fmt: skip
 
-Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "call", "bench", "next"]
+Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "call", "bench", "front_ends", "next"]
 """What a fact is about. Facts of one topic follow each other."""
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, documents_of
+from fx_explorer.analysis.documents import Document, documents_of, front_end_documents
 from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
@@ -71,11 +71,12 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace, output: Output
 
 def _graphs(reader: SessionReader) -> list[Document]:
     every = (document for row in reader.rows(model.Compilation) for document in documents_of(reader, row))
-    return [document for document in every if document.kind == "graph"]
+    return [*(document for document in every if document.kind == "graph"), *front_end_documents(reader)]
 
 
 def _line(document: Document) -> str:
-    return printable(f"{document.id:>4}  [{document.owner}] {document.title}  ({counted(document.line_count, 'node')})")
+    owner = f"[{document.owner}] " if document.owner else ""
+    return printable(f"{document.id:>4}  {owner}{document.title}  ({counted(document.line_count, 'node')})")
 
 
 def _the_one(graphs: list[Document], name: str) -> Document:

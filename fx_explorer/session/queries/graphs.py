@@ -98,6 +98,11 @@ def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int])
     )
 
 
+def nodes_on_line(reader: SessionReader, graph: int, file: int, line: int) -> list[int]:
+    """Return the nodes of one graph whose innermost line of the user's this is."""
+    return column(reader, "SELECT id FROM node WHERE graph=? AND file=? AND line=?", graph, file, line)
+
+
 def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:
     """Return the nodes that belong to a graph of this stage, sorted."""
     ranges = reader.query("SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node", (stage,))

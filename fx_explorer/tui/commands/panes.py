@@ -27,6 +27,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "Show what the partitioner made of the joint graph, linked.",
     ),
     (
+        "preset.front_ends",
+        "at",
+        "preset('front_ends')",
+        "Dynamo | other front ends",
+        "Show the graphs that symbolic_trace, torch.export and make_fx make of the target beside Dynamo's, by line.",
+    ),
+    (
         "preset.bytecode",
         "C",
         "preset('bytecode')",

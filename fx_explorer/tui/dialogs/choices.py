@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, documents_of, graph_form, source_documents
+from fx_explorer.analysis.documents import Document, documents_of, front_end_documents, graph_form, source_documents
 from fx_explorer.analysis.graph_code.texts import FORMS
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.outline import plain_function, variant_title
@@ -33,6 +33,9 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
         for document in (graph_form(one, form) for one in documents if one.kind == "graph" for form in FORMS):
             detail = f"{document.direction} graph · {counted(document.line_count, 'node')}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
+    for document in front_end_documents(reader):
+        detail = f"graph of another front end · {counted(document.line_count, 'node')}"
+        choices += (Choice(one.title, detail, one) for one in (document, *(graph_form(document, form) for form in FORMS)))
     return choices
 
 

@@ -116,6 +116,7 @@ TOPIC_LABELS = {
     "time": "time",
     "call": "a call",
     "bench": "bench",
+    "front_ends": "front ends",
     "next": "start here",
 }
 

@@ -142,15 +142,15 @@ def _with_graph(recording: Recording, row: FrontEnd, made: Made) -> FrontEnd:
     return replace(row, state="made", graph=graph, inputs=made.inputs, outputs=made.outputs, ranges=made.ranges)
 
 
-def _add_graph(recording: Recording, module: torch.fx.GraphModule, label: str, name: str = "", parent: int = 0) -> int:
+def _add_graph(recording: Recording, module: torch.fx.GraphModule, name: str, parent: int = 0) -> int:
     """Store a graph and those nested in it, and return its id."""
     live = list(module.graph.nodes)
     rows = [_node_row(recording, module, node) for node in live]
     calls = sum(node.op in graphs.CALLS for node in live)
-    graph = Graph(0, 0, "front_end", "", name, parent, call_count=calls, label=label)
+    graph = Graph(0, 0, "front_end", "", name, parent, call_count=calls)
     placed = recording.writer.add_graph(graph, rows, graphs.edges(module.graph))
     for _, inner_name, inner in graphs.nested_graphs(module):
-        _add_graph(recording, inner, label, f"{name}.{inner_name}".strip("."), placed.id)
+        _add_graph(recording, inner, f"{name}.{inner_name}", placed.id)
     return placed.id
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import MethodType, ModuleType
 from typing import Any
@@ -31,6 +32,25 @@ class KeptTarget:
         """Return a callable and arguments that nobody else has."""
         function = self.target.callable
         return (copy.deepcopy(function) if self.is_copy else function), copied(self.target.arguments)
+
+
+@contextlib.contextmanager
+def attributes_kept(network: torch.nn.Module | None) -> Iterator[None]:
+    """Put every attribute, buffer and parameter of a module and those in it back after the block: a front end that traces
+    with stand-ins leaves these where the code sets an attribute.
+    """
+    held = [
+        names
+        for module in (network.modules() if network is not None else ())
+        for names in (vars(module), module._buffers, module._parameters, module._modules)
+    ]
+    before = [dict(names) for names in held]
+    try:
+        yield
+    finally:
+        for names, kept in zip(held, before, strict=True):
+            names.clear()
+            names.update(kept)
 
 
 def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:

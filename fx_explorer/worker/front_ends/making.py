@@ -56,16 +56,23 @@ def export(function: Callable[..., Any], arguments: Arguments) -> Made:
 def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
     """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments only."""
     options = {"record_stack_traces": True} if "record_stack_traces" in inspect.signature(make_fx).parameters else {}
-    if not arguments.keywords:
+    if not arguments.keywords and not _has_defaults(function, arguments):
         return Made(make_fx(function, **options)(*arguments.args))
     names, count = tuple(arguments.keywords), len(arguments.args)
 
     def by_position(*values: Any) -> Any:
         return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
-    given = ", ".join(names)
-    remark = f"make_fx takes positional arguments only: {given} became such."
-    return Made(make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()), remarks=[remark])
+    remarks = [f"make_fx takes positional arguments only: {', '.join(names)} became such."] if names else []
+    if _has_defaults(function, arguments):
+        remarks.append("make_fx wants a value for every argument of a function: those left out have their defaults.")
+    return Made(make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()), remarks=remarks)
+
+
+def _has_defaults(function: Callable[..., Any], arguments: Arguments) -> bool:
+    """Return whether a plain function has arguments that the call leaves to their defaults."""
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_argcount > len(arguments.args) + len(arguments.keywords)
 
 
 FRONT_ENDS: dict[str, Callable[[Callable[..., Any], Arguments], Made]] = {

@@ -23,7 +23,7 @@ from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import unrecorded
 from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
-from fx_explorer.worker.front_ends.kept_target import KeptTarget
+from fx_explorer.worker.front_ends.kept_target import KeptTarget, attributes_kept
 from fx_explorer.worker.front_ends.making import FRONT_ENDS, Made
 from fx_explorer.worker.front_ends.time_limit import TookTooLongError, time_limit
 from fx_explorer.worker.target.calling_again import state_kept
@@ -68,6 +68,7 @@ def _made(recording: Recording, request: CaptureRequest, name: str, kept: KeptTa
     with contextlib.ExitStack() as stack:
         if not kept.is_copy:
             stack.enter_context(state_kept(kept.target, kept.modules, remarks))
+            stack.enter_context(attributes_kept(kept.target.network))
         else:
             # A copy of the model is nobody's, but functions and globals are the program's.
             stack.enter_context(state_kept(replace(kept.target, callable=lambda: None), kept.modules, remarks))

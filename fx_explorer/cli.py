@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "capture": "compile a target and save everything as a session, without a screen",
     "run": "run an unmodified script and capture every compilation in it",
     "kernel": "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there",
+    "graph": "write a graph as Python, as FX's own table, or as a script that runs it alone",
     "report": "tell what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",

@@ -14,7 +14,9 @@ View = Literal[
     "bench", "ledger", "step_memory", "backend", "support",
 ]  # fmt: skip
 
-Topic = Literal["run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "next"]
+Topic = Literal[
+    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "front_ends", "next"
+]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
 
 

@@ -24,6 +24,7 @@ from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, Ru
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.rows.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
+from fx_explorer.model.rows.front_end import FRONT_END_CALLS, FRONT_END_LIMIT_S, FRONT_ENDS, FrontEnd, FrontEndName
 from fx_explorer.model.rows.graph import Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.rows.guard import (
     GUARD_FILTER,
@@ -100,6 +101,9 @@ from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 __all__ = [
     "CONSOLE",
     "DIRECTIONS",
+    "FRONT_ENDS",
+    "FRONT_END_CALLS",
+    "FRONT_END_LIMIT_S",
     "GATES",
     "GATE_STAGES",
     "GATE_WORDS",
@@ -159,6 +163,8 @@ __all__ = [
     "FilterAnswer",
     "FindingKind",
     "Frame",
+    "FrontEnd",
+    "FrontEndName",
     "Gate",
     "Gpu",
     "Graph",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 Stage = Literal[
-    "dynamo", "pre_grad", "joint", "forward", "backward", "backend", "post_grad", "schedule", "output_code", "kernel"
+    "dynamo", "pre_grad", "joint", "forward", "backward", "backend", "post_grad", "schedule", "output_code", "kernel",
+    "front_end",
 ]  # fmt: skip
 """``forward`` and ``backward`` are AOTAutograd's graphs; an inference graph has stage ``forward``,
 direction ``inference``. ``backend`` is whatever a backend publishes of its own stages.
+``front_end`` is the graph that another front end than Dynamo made of the target: it belongs to no
+compilation, and nothing comes after it.
 """
 
 Direction = Literal["", "forward", "backward", "inference"]
@@ -26,4 +29,6 @@ STAGES: tuple[Stage, ...] = (
     "output_code",
     "kernel",
 )
+"""The stages of a compilation: all but ``front_end``."""
+
 DIRECTIONS: tuple[Direction, ...] = ("", "forward", "backward", "inference")

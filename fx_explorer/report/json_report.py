@@ -38,6 +38,7 @@ from fx_explorer.analysis.variants.other_variants import OtherVariant, other_var
 from fx_explorer.report.backends import backends_of_report
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
+from fx_explorer.report.front_ends import front_ends
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
 from fx_explorer.report.performance.bench_report import bench_object
@@ -89,6 +90,7 @@ def json_report(reader: SessionReader) -> Json:
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
             "support": support_object(backend_support(reader)),
+            "front_ends": front_ends(reader),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
 

@@ -43,6 +43,7 @@ TABLES: dict[type, str] = {
     model.BackendEntry: "backend_entry",
     model.BackendRun: "backend_run",
     model.BackendInstruction: "backend_instruction",
+    model.FrontEnd: "front_end",
     model.Node: "node",
     model.Edge: "edge",
     model.Stack: "stack",

@@ -101,3 +101,7 @@ class TargetProgram:
         if self._recorded.recording:
             modules = users_modules(self._progress.place, self._request)
             self._recorded.recording.call_again = CalledOnce(ready, self._request, modules)
+            if self._request.front_ends:
+                from fx_explorer.worker.front_ends.kept_target import keep
+
+                self._recorded.kept_target = keep(ready, modules)

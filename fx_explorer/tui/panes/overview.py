@@ -117,6 +117,7 @@ TOPIC_LABELS = {
     "call": "a call",
     "backend": "backend",
     "bench": "bench",
+    "front_ends": "front ends",
     "next": "start here",
 }
 

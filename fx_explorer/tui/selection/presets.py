@@ -7,7 +7,7 @@ has no slot and stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,8 @@ from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
 from fx_explorer.analysis.published.stages import PROGRAM
 
 Slot = (
-    Literal["", "source", "graph", "kernel", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
+    Literal["", "source", "graph", "kernel", "dynamo", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
+    | model.FrontEndName
     | model.Level
 )
 
@@ -24,6 +25,7 @@ PRESETS: dict[str, tuple[Slot, ...]] = {
     "source": ("source", "graph", "kernel"),
     "backward": ("forward", "backward"),
     "joint": ("joint", "forward", "backward"),
+    "front_ends": ("source", "dynamo", *model.FRONT_ENDS),
     "bytecode": ("source", "bytecode_original", "bytecode_modified"),
     "below": ("source", "graph", "kernel", "ttgir", "ptx", "sass"),
     "below_amd": ("source", "graph", "kernel", "ttgir", "llir", "amdgcn"),
@@ -33,12 +35,14 @@ MISSING: dict[Slot, str] = {
     "source": "The text of the source file was not kept, or this compilation has no file.",
     "graph": "No graph was recorded for this compilation yet.",
     "kernel": "No generated code was recorded for this compilation, and its backend published no program.",
+    "dynamo": "No graph of Dynamo's was recorded for this compilation yet.",
     "forward": "No forward graph was recorded for this compilation.",
     "backward": "There is no backward graph: this is inference, or the backward was never compiled.",
     "joint": "There is no joint graph: only training has one, when AOTAutograd is part of the backend.",
     "bytecode_original": "No bytecode was recorded for this compilation yet.",
     "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, or gave it up.",
     "": "Nothing is shown here.",
+    **{name: f"This front end was not asked. Capture with --frontend {name}, or --frontend all." for name in model.FRONT_ENDS},
     **dict.fromkeys(model.LEVELS, "Nothing is shown below the kernel yet."),
 }
 """What an empty pane says."""
@@ -57,6 +61,8 @@ class ShowableDocuments:
     """Graphs and texts of the compilation, in stage order."""
     compilation: int = 0
     """The id of the compilation."""
+    front_ends: Sequence[Document] = ()
+    """The graphs of other front ends, which belong to no compilation."""
 
 
 def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direction = "") -> Document | None:
@@ -73,11 +79,25 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
         return next(_graphs(showable.documents, _GRAPH_STAGES, ("backward",)), None)
     if slot == "forward":
         return next(_graphs(showable.documents, _GRAPH_STAGES, ("forward", "inference")), None)
+    if slot == "dynamo":
+        return next(_graphs(showable.documents, ("dynamo",)), None)
+    if slot in model.FRONT_ENDS:
+        return next((one for one in showable.front_ends if one.title == model.FRONT_END_CALLS[slot]), None)
     if slot == "graph":
         return _graph(showable.documents, direction)
     if slot in ("bytecode_original", "bytecode_modified"):
         return next((d for d in showable.documents if bytecode_slot(d) == slot), None)
     return None
+
+
+def asked_slots(name: str, asked: Collection[str]) -> tuple[Slot, ...]:
+    """Return the slots of a preset, without those of front ends that were not asked where others were."""
+    return tuple(slot for slot in PRESETS[name] if slot not in model.FRONT_ENDS or not asked or slot in asked)
+
+
+def front_end_slot(document: Document) -> Slot:
+    """Return the slot of a front end's graph; empty for a graph nested in it."""
+    return next((name for name in model.FRONT_ENDS if model.FRONT_END_CALLS[name] == document.title), "")
 
 
 def bytecode_slot(document: Document) -> Slot:

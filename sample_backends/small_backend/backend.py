@@ -1,0 +1,52 @@
+"""The backend: from the graph that torch.compile hands over to a function that runs it. Begin to read here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule
+
+from sample_backends.small_backend import stages
+from sample_backends.small_backend.cache import made
+from sample_backends.small_backend.library import library
+from sample_backends.small_backend.partition import partitioned, segments_of
+from sample_backends.small_backend.segment import Segment
+from sample_backends.small_backend.support import SmallSupport
+
+
+def small(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Compile a graph of Dynamo's: ``torch.compile(model, backend=small)``.
+
+    AOTAutograd makes of it a graph of ATen operators without side effects, one for the forward and
+    one for the backward, and gives each to ``compiled``.
+    """
+    library()  # without a compiler this is the place to say so, before anything else is done
+    compile_graph = aot_autograd(
+        fw_compiler=functools.partial(compiled, direction="forward"),
+        bw_compiler=functools.partial(compiled, direction="backward"),
+        inference_compiler=functools.partial(compiled, direction="inference"),
+    )
+    function: Callable[..., Any] = compile_graph(graph_module, example_inputs)
+    return function
+
+
+small.operator_support = SmallSupport()  # type: ignore[attr-defined]  # fx-explorer's support report asks it
+
+
+def compiled(graph_module: GraphModule, example_inputs: Sequence[Any], direction: str) -> Callable[..., Any]:
+    """Return a function that computes the graph: its segments by our programs, the rest by PyTorch."""
+    told = stages.Stages(graph_module, direction)
+    support = SmallSupport()
+    told.support(support)
+    cut = partitioned(graph_module, support)
+    told.segments(cut)
+    for name, segment in segments_of(cut).items():
+        ready, origin = made(segment)
+        told.program(name, ready.program)
+        told.artefact(name, ready, origin)
+        setattr(cut, name, Segment(ready, by_pytorch=segment))
+    return make_boxed_func(cut.forward)

@@ -84,7 +84,9 @@ def unpacked(content: bytes) -> Program:
         program = Program(
             inputs=tuple(map(_layout, about["inputs"])),
             outputs=tuple(map(_layout, about["outputs"])),
-            results=tuple(Result(each["base"], each["number"], each["offset"], _layout(each["layout"])) for each in about["results"]),
+            results=tuple(
+                Result(each["base"], each["number"], each["offset"], _layout(each["layout"])) for each in about["results"]
+            ),
             buffers=tuple(Buffer(_KINDS[kind], start, length) for kind, start, length in _BUFFER.iter_unpack(parts["buffers"])),
             constants=parts["consts"],
             instructions=tuple(_instruction(code, node) for code, node in zip(codes, about["nodes"], strict=True)),

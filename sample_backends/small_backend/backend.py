@@ -10,11 +10,11 @@ from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-from sample_backends.small_backend import stages
 from sample_backends.small_backend.cache import made
 from sample_backends.small_backend.library import library
 from sample_backends.small_backend.partition import partitioned, segments_of
 from sample_backends.small_backend.segment import Segment
+from sample_backends.small_backend.stages import Stages
 from sample_backends.small_backend.support import SmallSupport
 
 
@@ -39,14 +39,13 @@ small.operator_support = SmallSupport()  # type: ignore[attr-defined]  # fx-expl
 
 def compiled(graph_module: GraphModule, example_inputs: Sequence[Any], direction: str) -> Callable[..., Any]:
     """Return a function that computes the graph: its segments by our programs, the rest by PyTorch."""
-    told = stages.Stages(graph_module, direction)
-    support = SmallSupport()
-    told.support(support)
+    shown, support = Stages(graph_module, direction), SmallSupport()
+    shown.support(support)
     cut = partitioned(graph_module, support)
-    told.segments(cut)
-    for name, segment in segments_of(cut).items():
-        ready, origin = made(segment)
-        told.program(name, ready.program)
-        told.artefact(name, ready, origin)
-        setattr(cut, name, Segment(ready, by_pytorch=segment))
-    return make_boxed_func(cut.forward)
+    shown.segments(cut)
+    segments = segments_of(cut)
+    found = {name: made(segment) for name, segment in segments.items()}
+    shown.programs({name: each for name, (each, _) in found.items()}, {name: origin for name, (_, origin) in found.items()})
+    for name, segment in segments.items():
+        setattr(cut, name, Segment(found[name][0], by_pytorch=segment))
+    return make_boxed_func(lambda *inputs: shown.run(cut, inputs))

@@ -19,13 +19,13 @@ def cache_folder() -> Path:
 
 
 @contextlib.contextmanager
-def written_whole(target: Path) -> Iterator[Path]:
+def written_whole(target: Path, mode: int = 0o644) -> Iterator[Path]:
     """Yield another file to write. It takes the target's place at the end, unless something was raised."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
     os.close(handle)
     try:
         yield Path(name)
-        os.chmod(name, 0o755)
+        os.chmod(name, mode)
         os.replace(name, target)
     finally:
         with contextlib.suppress(FileNotFoundError):

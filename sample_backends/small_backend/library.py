@@ -40,7 +40,9 @@ class Library:
         self._functions.small_free.argtypes = [ctypes.c_void_p]
         self._functions.small_run.argtypes = [*[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_void_p]
         if self.kernels() != kernels():
-            raise NoRuntime(f"the runtime {path} was built from other sources ({self.kernels()}) than small_backend has ({kernels()})")
+            raise NoRuntime(
+                f"the runtime {path} was built from other sources ({self.kernels()}) than small_backend has ({kernels()})"
+            )
 
     def kernels(self) -> str:
         name: bytes = self._functions.small_kernels()
@@ -61,8 +63,8 @@ class Loaded:
     def __init__(self, functions: ctypes.CDLL, program: int) -> None:
         self._functions, self._program = functions, program
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], threads: int, seconds: ctypes.Array[ctypes.c_double] | None = None) -> None:
-        """Run on addresses of tensors, which are as the program's layouts say. ``seconds`` is filled in, one per instruction."""
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], threads: int, seconds: ctypes.Array | None = None) -> None:
+        """Run on addresses of tensors that are as the program says. ``seconds`` gets the time of each instruction."""
         addresses_in, addresses_out = (ctypes.c_void_p * len(inputs))(*inputs), (ctypes.c_void_p * len(outputs))(*outputs)
         if self._functions.small_run(self._program, addresses_in, addresses_out, threads, seconds):
             raise SmallBackendError("there is not enough memory to run the program")
@@ -95,11 +97,13 @@ def built(name: str, sources: Sequence[str], flags: Sequence[str]) -> Path:
     if not target.exists():
         files = [str(_RUNTIME / f"{source}.cpp") for source in sources]
         command = [*compiler, *_FLAGS, *flags, f'-DSMALL_KERNELS="{kernels()}"', *files]
-        with written_whole(target) as place:
+        with written_whole(target, 0o755) as place:
             with_threads = _ended([*command, "-fopenmp", "-o", str(place)])
             ended = with_threads if with_threads.returncode == 0 else _ended([*command, "-o", str(place)])
             if ended.returncode:
-                raise NoRuntime(f"the runtime of small_backend cannot be built: {' '.join(compiler)} says: {_first_error(ended.stderr)}")
+                raise NoRuntime(
+                    f"the runtime of small_backend cannot be built: {' '.join(compiler)} says: {_first_error(ended.stderr)}"
+                )
     return target
 
 

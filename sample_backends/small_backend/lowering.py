@@ -151,7 +151,7 @@ class Lowering:
     # --- the end ---
 
     def finished(self, outputs: Sequence[Node]) -> Program:
-        """Return the program that returns these nodes. Memory that leaves it becomes an output; places in the arena are planned."""
+        """Return the program that returns these nodes: memory that leaves it becomes an output, the rest is planned."""
         values = [self._no_constant(node) for node in outputs]
         leaving = list(dict.fromkeys(value.memory for value in values if self._memories[value.memory].kind == "arena"))
         return Program(
@@ -177,7 +177,9 @@ class Lowering:
 
     def _buffers(self, leaving: list[int]) -> tuple[Buffer, ...]:
         lifetimes = _lifetimes(self._instructions)
-        inside = {k: memory.layout.length for k, memory in enumerate(self._memories) if memory.kind == "arena" and k not in leaving}
+        inside = {
+            k: memory.layout.length for k, memory in enumerate(self._memories) if memory.kind == "arena" and k not in leaving
+        }
         starts = planned(inside, lifetimes)
         return tuple(
             Buffer("output", leaving.index(k), memory.layout.length)
@@ -194,4 +196,3 @@ def _lifetimes(instructions: Sequence[Instruction]) -> dict[int, tuple[int, int]
         for operand in instruction.operands:
             lifetimes[operand.buffer] = (lifetimes.get(operand.buffer, (place, place))[0], place)
     return lifetimes
-

@@ -73,7 +73,6 @@ def _elementwise(kernel: str, inputs: tuple[str, ...], *targets: Any, scalar: st
     _register(*targets, **checks)(lower)
 
 
-
 def _lower_gelu(lowering: Lowering, node: Node) -> None:
     suffix = "_tanh" if argument(node, "approximate") == "tanh" else ""
     names = ("grad_output", "self") if node.target is aten.gelu_backward.default else ("self",)

@@ -75,4 +75,8 @@ def _computes(nodes: Iterable[Node]) -> bool:
 
 def segments_of(cut: GraphModule) -> dict[str, GraphModule]:
     """Return the segments of a graph that ``partitioned`` returned, in the order in which they run."""
-    return {str(node.target): getattr(cut, node.target) for node in cut.graph.nodes if node.op == "call_module" and node.target.startswith(PREFIX)}
+    return {
+        str(node.target): getattr(cut, node.target)
+        for node in cut.graph.nodes
+        if node.op == "call_module" and node.target.startswith(PREFIX)
+    }

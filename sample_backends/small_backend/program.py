@@ -1,4 +1,4 @@
-"""A program: what a segment of the graph becomes. Plain data, without graph and tensors; ``runtime/program.h`` has the same in C++.
+"""A program: what a segment of the graph becomes. It is plain data; ``runtime/program.h`` has the same in C++.
 
 A program is a list of instructions over buffers. An instruction names a kernel and a nest of loops,
 and says for each operand where it begins and how far one step of each loop takes it. So transposed,

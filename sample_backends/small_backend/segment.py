@@ -11,6 +11,8 @@ from sample_backends.small_backend.cache import Made
 from sample_backends.small_backend.errors import SmallBackendError
 from sample_backends.small_backend.program import Layout
 
+Seconds = ctypes.Array  # of c_double
+
 
 class Segment(torch.nn.Module):
     """Stands in the graph where the segment's nodes were.
@@ -26,17 +28,19 @@ class Segment(torch.nn.Module):
         self._by_pytorch = [by_pytorch]  # in a list, so that it is no submodule and is not printed with the graph
         self._inputs = [(layout.sizes, layout.strides) for layout in made.program.inputs]
 
-    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, *inputs: torch.Tensor, seconds: Seconds | None = None) -> tuple[torch.Tensor, ...]:
+        """Return the results; ``seconds`` has room for the time of each instruction."""
         if all(map(_is_plain, inputs)) and [tensor.shape for tensor in inputs] == [sizes for sizes, _ in self._inputs]:
-            return self.run(inputs)
+            return self._run(inputs, seconds)
         if self._by_pytorch[0] is None:
-            raise SmallBackendError(f"the program needs float32 tensors on the CPU of sizes {[sizes for sizes, _ in self._inputs]}")
+            raise SmallBackendError(
+                f"the program needs float32 tensors on the CPU of sizes {[sizes for sizes, _ in self._inputs]}"
+            )
         result: tuple[torch.Tensor, ...] = self._by_pytorch[0](*inputs)
         return result
 
     @torch.no_grad()
-    def run(self, inputs: Sequence[torch.Tensor], seconds: ctypes.Array[ctypes.c_double] | None = None) -> tuple[torch.Tensor, ...]:
-        """Run the program; ``seconds`` has room for the time of each instruction."""
+    def _run(self, inputs: Sequence[torch.Tensor], seconds: Seconds | None) -> tuple[torch.Tensor, ...]:
         program = self.made.program
         laid_out = [_laid_out(tensor, strides) for tensor, (_, strides) in zip(inputs, self._inputs, strict=True)]
         outputs = [torch.empty_strided(layout.sizes, layout.strides) for layout in program.outputs]

@@ -6,6 +6,14 @@
 
 namespace small {
 
+// 2^n for |n| < 127: the exponent's bits of a float.
+inline float power_of_2(std::int32_t n) {
+    const std::int32_t bits = (n + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
 // e^x = 2^n · e^r with |r| ≤ ln(2)/2; the polynomial is that of Cephes' expf. NaN stays NaN; what is below the normal floats is 0.
 inline float exponential(float x) {
     const float clamped = x > 88.7228f ? 88.7228f : (x < -87.3365f ? -87.3365f : x);
@@ -20,10 +28,7 @@ inline float exponential(float x) {
     p = p * r * r + r + 1.0f;
     // 2^n in two factors, because n can be 128. A NaN has no integer: it takes 0 here, and is in p.
     const std::int32_t half = std::int32_t(n == n ? n * 0.5f : 0.0f), rest = std::int32_t(n == n ? n : 0.0f) - half;
-    const std::int32_t bits[2] = {(half + 127) << 23, (rest + 127) << 23};
-    float factors[2];
-    std::memcpy(factors, bits, sizeof bits);
-    const float result = p * factors[0] * factors[1];
+    const float result = p * power_of_2(half) * power_of_2(rest);
     return x < -87.3365f ? 0.0f : (x > 88.7228f ? INFINITY : result);
 }
 

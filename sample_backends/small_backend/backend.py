@@ -9,6 +9,7 @@ from typing import Any
 from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
 
 from sample_backends.small_backend.cache import made
 from sample_backends.small_backend.library import library
@@ -44,7 +45,8 @@ def compiled(graph_module: GraphModule, example_inputs: Sequence[Any], direction
     cut = partitioned(graph_module, support)
     shown.segments(cut)
     segments = segments_of(cut)
-    found = {name: made(segment) for name, segment in segments.items()}
+    with _disable_current_modes():  # torch compiles with tensors that have no content, and constants have one
+        found = {name: made(segment) for name, segment in segments.items()}
     shown.programs({name: each for name, (each, _) in found.items()}, {name: origin for name, (_, origin) in found.items()})
     for name, segment in segments.items():
         setattr(cut, name, Segment(found[name][0], by_pytorch=segment))

@@ -44,7 +44,7 @@ def run(path: Path, runs: int) -> None:
         results = segment(*inputs)
         times.append(time.perf_counter() - begin)
     print(f"median of {runs} runs: {statistics.median(times) * 1e6:.1f} µs, least {min(times) * 1e6:.1f} µs")
-    for k, result in enumerate(results):
+    for k, result in enumerate(results if isinstance(results, tuple) else (results,)):
         print(f"result {k}: {tuple(result.shape)}, sum {result.double().sum().item():.6g}")
 
 

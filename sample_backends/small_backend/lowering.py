@@ -68,7 +68,7 @@ def lowered(segment: GraphModule) -> Program:
         elif node.op == "call_function":
             OPERATORS[node.target].lower(lowering, node)
         else:
-            outputs = node.args[0]
+            outputs = node.args[0] if isinstance(node.args[0], tuple) else (node.args[0],)
     return lowering.finished(outputs)
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 
 from sample_backends.small_backend.operators import OPERATORS
 from sample_backends.small_backend.support import SmallSupport
@@ -24,11 +23,11 @@ def partitioned(graph_module: GraphModule, support: SmallSupport) -> GraphModule
     """Return a copy in which every segment is one call of a submodule: ``segment_0``, ``segment_1``, …"""
     copy = _copy(graph_module)
     ages = _ages(copy.graph)
-    found = CapabilityBasedPartitioner(copy, support, allows_single_node_partition=True).propose_partitions()
-    segments = [part for partition in found for part in _by_age(partition.nodes, ages) if _computes(part)]
+    partitioner = CapabilityBasedPartitioner(copy, support, allows_single_node_partition=True)
+    parts = [part for found in partitioner.propose_partitions() for part in _by_age(found.nodes, ages) if _computes(part)]
     places = {node: place for place, node in enumerate(copy.graph.nodes)}
-    segments.sort(key=lambda nodes: min(places[node] for node in nodes))
-    return fuse_by_partitions(copy, [dict.fromkeys(nodes) for nodes in segments], prefix=PREFIX, always_return_tuple=True)
+    parts.sort(key=lambda part: min(places[node] for node in part))
+    return partitioner.fuse_partitions([Partition(number, part) for number, part in enumerate(parts)], prefix=PREFIX)
 
 
 def _copy(graph_module: GraphModule) -> GraphModule:

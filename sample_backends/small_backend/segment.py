@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -28,16 +29,16 @@ class Segment(torch.nn.Module):
         self._by_pytorch = [by_pytorch]  # in a list, so that it is no submodule and is not printed with the graph
         self._inputs = [(layout.sizes, layout.strides) for layout in made.program.inputs]
 
-    def forward(self, *inputs: torch.Tensor, seconds: Seconds | None = None) -> tuple[torch.Tensor, ...]:
-        """Return the results; ``seconds`` has room for the time of each instruction."""
+    def forward(self, *inputs: torch.Tensor, seconds: Seconds | None = None) -> Any:
+        """Return the results, one as it is and several as a tuple; ``seconds`` has room for the time of each instruction."""
         if all(map(_is_plain, inputs)) and [tensor.shape for tensor in inputs] == [sizes for sizes, _ in self._inputs]:
-            return self._run(inputs, seconds)
+            results = self._run(inputs, seconds)
+            return results[0] if len(results) == 1 else results
         if self._by_pytorch[0] is None:
             raise SmallBackendError(
                 f"the program needs float32 tensors on the CPU of sizes {[sizes for sizes, _ in self._inputs]}"
             )
-        result: tuple[torch.Tensor, ...] = self._by_pytorch[0](*inputs)
-        return result
+        return self._by_pytorch[0](*inputs)
 
     @torch.no_grad()
     def _run(self, inputs: Sequence[torch.Tensor], seconds: Seconds | None) -> tuple[torch.Tensor, ...]:

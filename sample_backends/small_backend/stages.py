@@ -94,7 +94,7 @@ class _Timed(Interpreter):
             )
         return result
 
-    def _run_segment(self, segment: Segment, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    def _run_segment(self, segment: Segment, inputs: tuple[torch.Tensor, ...]) -> Any:
         instructions = segment.made.program.instructions
         seconds = (ctypes.c_double * len(instructions))()
         results = segment(*inputs, seconds=seconds)

@@ -91,7 +91,8 @@ def unpacked(content: bytes) -> Program:
             constants=parts["consts"],
             instructions=tuple(_instruction(code, node) for code, node in zip(codes, about["nodes"], strict=True)),
         )
-        fits = _lengths(program.inputs) == parts["inputs"] and _lengths(program.outputs) == parts["outputs"]
+        is_told = _lengths(program.inputs) == parts["inputs"] and _lengths(program.outputs) == parts["outputs"]
+        fits = is_told and all(_lies_within(program, result) for result in program.results)
     except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
         raise ArtefactRefused(f"the artefact is not well-formed: {type(error).__name__}: {error}") from error
     if not fits:
@@ -131,13 +132,20 @@ def _checked_header(content: bytes) -> int:
         raise ArtefactRefused("the artefact was altered: something follows its end")
     if checksum != zlib.crc32(content[:_CHECKSUM_AT] + bytes(4) + content[_CHECKSUM_AT + 4 :]):
         raise ArtefactRefused("the artefact was altered: its checksum is not that of its content")
-    if made_for.rstrip(b"\0").decode(errors="replace") != machine():
-        raise ArtefactRefused(f"the artefact was made for another machine: {made_for!r}, and this is {machine()}")
+    other = made_for.rstrip(b"\0").decode(errors="replace")
+    if other != machine():
+        raise ArtefactRefused(f"the artefact was made for another machine: {other}, and this is {machine()}")
     return int(count)
 
 
 def _lengths(layouts: tuple[Layout, ...]) -> bytes:
     return struct.pack(f"<{len(layouts)}q", *(layout.length for layout in layouts))
+
+
+def _lies_within(program: Program, result: Result) -> bool:
+    bases = program.inputs if result.base == "input" else program.outputs
+    numbers = (result.number, result.offset, *result.layout.sizes, *result.layout.strides)
+    return min(numbers) >= 0 and result.offset + result.layout.length <= bases[result.number].length
 
 
 def _about(program: Program) -> dict[str, Any]:

@@ -70,9 +70,9 @@ def packed(program: Program, kernels: str) -> bytes:
         table += _SECTION.pack(name.encode(), place, len(content))
         place += len(content)
     header = (MAGIC, VERSION, len(sections), place, 0, 0, machine().encode(), kernels.encode())
-    content = bytearray(_HEADER.pack(*header) + table + b"".join(sections.values()))
-    struct.pack_into("<I", content, _CHECKSUM_AT, zlib.crc32(content))
-    return bytes(content)
+    whole = bytearray(_HEADER.pack(*header) + table + b"".join(sections.values()))
+    struct.pack_into("<I", whole, _CHECKSUM_AT, zlib.crc32(whole))
+    return bytes(whole)
 
 
 def unpacked(content: bytes) -> Program:

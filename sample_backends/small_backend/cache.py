@@ -60,6 +60,11 @@ def made(segment: GraphModule) -> tuple[Made, Origin]:
     return ready, origin
 
 
+def artefacts_made() -> list[Path]:
+    """Return the artefacts of the programs that are in memory."""
+    return [each.path for each in _in_memory.values()]
+
+
 def load(path: Path) -> Made:
     """Return the program of an artefact. Raises ArtefactRefused."""
     content = artefact.read(path)

@@ -11,9 +11,12 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from sample_backends.small_backend.errors import ArtefactRefused, NoRuntime, SmallBackendError
 from sample_backends.small_backend.folder import cache_folder, written_whole
+
+Seconds: TypeAlias = "ctypes.Array[ctypes.c_double]"
 
 ABI_VERSION = 1
 """SMALL_ABI_VERSION of runtime/abi.h: the functions that are called below."""
@@ -63,7 +66,7 @@ class Loaded:
     def __init__(self, functions: ctypes.CDLL, program: int) -> None:
         self._functions, self._program = functions, program
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], threads: int, seconds: ctypes.Array | None = None) -> None:
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], threads: int, seconds: Seconds | None = None) -> None:
         """Run on addresses of tensors that are as the program says. ``seconds`` gets the time of each instruction."""
         addresses_in, addresses_out = (ctypes.c_void_p * len(inputs))(*inputs), (ctypes.c_void_p * len(outputs))(*outputs)
         if self._functions.small_run(self._program, addresses_in, addresses_out, threads, seconds):
@@ -82,12 +85,16 @@ def kernels() -> str:
 @functools.cache
 def library() -> Library:
     """Return the runtime, which is built if that was not done on this machine before. Raises NoRuntime."""
-    return Library(built("library.so", _SOURCES, ("-shared",)))
+    return Library(_library_file())
+
+
+def _library_file() -> Path:
+    return built("library.so", _SOURCES, ("-shared",))
 
 
 def standalone() -> Path:
-    """Return the program that runs an artefact without Python. Raises NoRuntime."""
-    return built("standalone", (*_SOURCES, "standalone"), ())
+    """Return the program that runs an artefact without Python, by the same library. Raises NoRuntime."""
+    return built("standalone", ("standalone",), (str(_library_file()),))
 
 
 def built(name: str, sources: Sequence[str], flags: Sequence[str]) -> Path:
@@ -96,7 +103,7 @@ def built(name: str, sources: Sequence[str], flags: Sequence[str]) -> Path:
     target = cache_folder() / f"{_digest(_processor(*compiler), name.encode(), kernels().encode())[:16]}-{name}"
     if not target.exists():
         files = [str(_RUNTIME / f"{source}.cpp") for source in sources]
-        command = [*compiler, *_FLAGS, *flags, f'-DSMALL_KERNELS="{kernels()}"', *files]
+        command = [*compiler, *_FLAGS, f'-DSMALL_KERNELS="{kernels()}"', *files, *flags]
         with written_whole(target, 0o755) as place:
             with_threads = _ended([*command, "-fopenmp", "-o", str(place)])
             ended = with_threads if with_threads.returncode == 0 else _ended([*command, "-o", str(place)])

@@ -98,12 +98,12 @@ class Lowering:
         return found
 
     def view(self, node: Node) -> None:
-        source = self._values[node.args[0]]  # type: ignore[index]
-        made = node.target(source.meta, *node.args[1:], **node.kwargs)  # type: ignore[operator]
+        source = self._values[node.args[0]]
+        made = node.target(source.meta, *node.args[1:], **node.kwargs)
         self._values[node] = tuple(map(source.looked_at, made)) if isinstance(made, (tuple, list)) else source.looked_at(made)
 
     def item(self, node: Node) -> None:
-        self._values[node] = self._values[node.args[0]][node.args[1]]  # type: ignore[index]
+        self._values[node] = self._values[node.args[0]][node.args[1]]
 
     def outputs(self, node: Node) -> tuple[Any, ...]:
         """Make room for what the node computes, laid out as PyTorch would."""

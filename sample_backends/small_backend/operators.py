@@ -40,7 +40,7 @@ def _never(node: Node) -> str:
 
 def argument(node: Node, name: str) -> Any:
     """Return an argument by its name in the operator's schema, wherever it was given; else its default."""
-    for place, declared in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+    for place, declared in enumerate(node.target._schema.arguments):
         if declared.name == name:
             if place < len(node.args) and not declared.kwarg_only:
                 return node.args[place]

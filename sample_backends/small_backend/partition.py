@@ -32,10 +32,10 @@ def partitioned(graph_module: GraphModule, support: SmallSupport) -> GraphModule
 
 def _copy(graph_module: GraphModule) -> GraphModule:
     """Copy the graph only: the caller's stays as it is, and the constants are shared."""
-    graph = Graph()
-    graph.output(graph.graph_copy(graph_module.graph, val_map := {}))
+    graph, copies = Graph(), dict[Node, Node]()
+    graph.output(graph.graph_copy(graph_module.graph, copies))
     copy = GraphModule(graph_module, graph)
-    for original, copied in val_map.items():
+    for original, copied in copies.items():
         copied.meta = dict(original.meta)
     return copy
 

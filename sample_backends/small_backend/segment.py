@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,8 @@ import torch
 
 from sample_backends.small_backend.cache import Made
 from sample_backends.small_backend.errors import SmallBackendError
+from sample_backends.small_backend.library import Seconds
 from sample_backends.small_backend.program import Layout
-
-Seconds = ctypes.Array  # of c_double
 
 
 class Segment(torch.nn.Module):

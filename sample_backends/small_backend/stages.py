@@ -18,10 +18,11 @@ from sample_backends.small_backend.segment import Segment
 from sample_backends.small_backend.support import SmallSupport
 from sample_backends.small_backend.texts import Line, artefact_lines, links_of, program_lines, support_lines, text_of
 
+fx_explorer: Any
 try:
     import fx_explorer
 except ImportError:
-    fx_explorer = None  # type: ignore[assignment]
+    fx_explorer = None
 
 
 class Stages:
@@ -81,7 +82,7 @@ class _Timed(Interpreter):
         self._line = 0
 
     def run_node(self, n: Node) -> Any:
-        segment = self.module.get_submodule(n.target) if n.op == "call_module" else None  # type: ignore[operator, arg-type]
+        segment = self.module.get_submodule(n.target) if n.op == "call_module" else None
         if isinstance(segment, Segment):
             return self._run_segment(segment, self.fetch_args_kwargs_from_env(n)[0])
         begin = time.perf_counter()

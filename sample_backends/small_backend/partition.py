@@ -24,7 +24,8 @@ def partitioned(graph_module: GraphModule, support: SmallSupport) -> GraphModule
     copy = _copy(graph_module)
     ages = _ages(copy.graph)
     partitioner = CapabilityBasedPartitioner(copy, support, allows_single_node_partition=True)
-    parts = [part for found in partitioner.propose_partitions() for part in _by_age(found.nodes, ages) if _computes(part)]
+    found = [part for proposed in partitioner.propose_partitions() for part in _by_age(proposed.nodes, ages)]
+    parts = [part for part in map(_tied_to_work, found) if part]
     places = {node: place for place, node in enumerate(copy.graph.nodes)}
     parts.sort(key=lambda part: min(places[node] for node in part))
     return partitioner.fuse_partitions([Partition(number, part) for number, part in enumerate(parts)], prefix=PREFIX)
@@ -67,9 +68,16 @@ def _by_age(nodes: Iterable[Node], ages: dict[Node, int]) -> list[list[Node]]:
     return list(parts.values())
 
 
-def _computes(nodes: Iterable[Node]) -> bool:
-    """A segment of views alone would only cost a call."""
-    return any(node.op == "call_function" and not OPERATORS[node.target].is_view for node in nodes)
+def _tied_to_work(nodes: list[Node]) -> list[Node]:
+    """Leave out views that nothing computed here needs or makes: they would only hold up what they look at."""
+    members, tied = set(nodes), set[Node]()
+    ahead = [node for node in nodes if node.op == "call_function" and not OPERATORS[node.target].is_view]
+    while ahead:
+        node = ahead.pop()
+        if node in members and node not in tied:
+            tied.add(node)
+            ahead += [*node.all_input_nodes, *node.users]
+    return [node for node in nodes if node in tied]
 
 
 def segments_of(cut: GraphModule) -> dict[str, GraphModule]:

@@ -27,8 +27,8 @@ class SmallSupport(OperatorSupportBase):
         if node.op != "call_function":
             return "it is no operator"
         if node.target is operator.getitem:
-            source = node.args[0]
-            return self.reason(submodules, source) if isinstance(source, Node) else "it takes an item of what is no tensor"
+            is_ours = isinstance(node.args[0], Node) and self.is_node_supported(submodules, node.args[0])
+            return "" if is_ours else "it takes an item of what PyTorch computes"
         if node.target not in OPERATORS:
             return "it is not in the registry"
         for value in [*_values_of(node), *(value for given in node.all_input_nodes for value in _values_of(given))]:

@@ -21,7 +21,7 @@ from fx_explorer.model.protocol import (
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
-from fx_explorer.model.rows.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
+from fx_explorer.model.rows.cut import AtTheEnd, Fallback, FallbackKind, LocalTensor, ResumeFunction, ReturnedStorage
 from fx_explorer.model.rows.graph import Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.rows.guard import (
     GUARD_FILTER,
@@ -116,6 +116,7 @@ __all__ = [
     "Argument",
     "Artifact",
     "ArtifactKind",
+    "AtTheEnd",
     "Beginning",
     "BenchAnswer",
     "BenchCell",
@@ -198,6 +199,7 @@ __all__ = [
     "Recompile",
     "RegionLowering",
     "ResumeFunction",
+    "ReturnedStorage",
     "RunEnd",
     "SavedTensor",
     "SetBy",

@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -55,6 +55,7 @@ TABLES: dict[type, str] = {
     model.GraphBreak: "graph_break",
     model.ResumeFunction: "resume_function",
     model.LocalTensor: "local_tensor",
+    model.ReturnedStorage: "returned_storage",
     model.Fallback: "fallback",
     model.Guard: "guard",
     model.GuardCheck: "guard_check",

@@ -74,7 +74,7 @@ from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, S
 from fx_explorer.model.rows.partition_choice import PartitionChoice
 from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
 from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
-from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -173,6 +173,7 @@ __all__ = [
     "KernelLaunch",
     "KernelTime",
     "LedgerCall",
+    "LedgerGap",
     "LedgerKind",
     "LedgerOperator",
     "LedgerStep",

@@ -87,6 +87,7 @@ TABLES: dict[type, str] = {
     model.LedgerCall: "ledger_call",
     model.LedgerStep: "ledger_step",
     model.LedgerOperator: "ledger_operator",
+    model.LedgerGap: "ledger_gap",
 }
 
 FIXED_SQL = """

@@ -41,6 +41,7 @@ ROWS = [
     model.Span(0, 1, "GraphLowering.run", None, 0.5, 0.25),
     model.ConsoleLine(0, "stdout", "\x1b[31mred ☃"),
     model.Failure(0, 1, "compiler", "joint", "ValueError", "no"),
+    model.LedgerGap(0, 1, 2, "triton_a", "", 1e-5, (3, 4), (2e-6, 8e-6)),
     model.Verification(
         0, False, True, ("the example inputs",), {"output": 1}, math.inf, "output", ("one is infinite",), (), ()
     ),

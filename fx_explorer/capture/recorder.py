@@ -49,6 +49,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "where graph breaks are in their lines": ("dynamo.breaks.break_hooks", "extent_hook"),
     "resume functions": ("dynamo.breaks.break_hooks", "resume_hook"),
     "tensors at graph breaks": ("dynamo.breaks.break_hooks", "local_tensor_hook"),
+    "for how long the program holds what graphs return": ("dynamo.breaks.returned_storages", "returned_storage_hook"),
     "functions whose compilation was given up": ("dynamo.fallbacks", "given_up_hook"),
     "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
     "regions": ("aot.regional", "regional_backend"),

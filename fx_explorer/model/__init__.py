@@ -23,7 +23,7 @@ from fx_explorer.model.rows.backend_support import NodeSupport, SaidBy, Support,
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
-from fx_explorer.model.rows.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
+from fx_explorer.model.rows.cut import AtTheEnd, Fallback, FallbackKind, LocalTensor, ResumeFunction, ReturnedStorage
 from fx_explorer.model.rows.front_end import FRONT_END_CALLS, FRONT_END_LIMIT_S, FRONT_ENDS, FrontEnd, FrontEndName
 from fx_explorer.model.rows.graph import Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.rows.guard import (
@@ -77,7 +77,7 @@ from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, S
 from fx_explorer.model.rows.partition_choice import PartitionChoice
 from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
 from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
-from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.model.rows.published_stage import PublishedStage
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
@@ -123,6 +123,7 @@ __all__ = [
     "Argument",
     "Artifact",
     "ArtifactKind",
+    "AtTheEnd",
     "BackendEntry",
     "BackendInstruction",
     "BackendRun",
@@ -184,6 +185,7 @@ __all__ = [
     "KernelLaunch",
     "KernelTime",
     "LedgerCall",
+    "LedgerGap",
     "LedgerKind",
     "LedgerOperator",
     "LedgerStep",
@@ -212,6 +214,7 @@ __all__ = [
     "Recompile",
     "RegionLowering",
     "ResumeFunction",
+    "ReturnedStorage",
     "RunEnd",
     "SaidBy",
     "SavedTensor",

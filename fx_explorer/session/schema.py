@@ -62,6 +62,7 @@ TABLES: dict[type, str] = {
     model.GraphBreak: "graph_break",
     model.ResumeFunction: "resume_function",
     model.LocalTensor: "local_tensor",
+    model.ReturnedStorage: "returned_storage",
     model.Fallback: "fallback",
     model.Guard: "guard",
     model.GuardCheck: "guard_check",
@@ -93,6 +94,7 @@ TABLES: dict[type, str] = {
     model.LedgerCall: "ledger_call",
     model.LedgerStep: "ledger_step",
     model.LedgerOperator: "ledger_operator",
+    model.LedgerGap: "ledger_gap",
 }
 
 FIXED_SQL = """

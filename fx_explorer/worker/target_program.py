@@ -83,7 +83,8 @@ class TargetProgram:
             call_and_account(target, self._progress, recording, self._recorded.stop)
             return
         if not self._others:
-            call_target(target, self._progress, lambda ready: self._before_call(called, ready))
+            ended = recording.forward_ended if recording else lambda: None
+            call_target(target, self._progress, lambda ready: self._before_call(called, ready), ended)
             return
         from fx_explorer.worker.verify.verifying import call_and_verify
 

@@ -243,6 +243,7 @@ def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(mo
             self.own = self
 
     gc.unfreeze()  # what the tests have frozen
+    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     for free, is_there in ((90, True), (10, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda free=free: (free, 100))
@@ -250,6 +251,25 @@ def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(mo
             garbage = weakref.ref(Cycle())
             torch.compile(torch.cos, backend="eager")(torch.ones(3))
             assert (garbage() is not None) == is_there
+
+
+def test_garbage_that_may_hold_what_a_graph_break_cut_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.own = self
+
+    gc.unfreeze()  # what the tests have frozen
+    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
+
+    def cut(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    with fresh_compiler(), shortcuts():
+        garbage = weakref.ref(Cycle())
+        torch.compile(cut, backend="eager")(torch.ones(3))
+        assert garbage() is None
 
 
 def test_what_the_program_has_frozen_stays_frozen() -> None:

@@ -52,6 +52,15 @@ def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compil
     return found[0] if found and found[0].id < variant.id else None
 
 
+def first_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
+    """Return the compilation that Dynamo captured the graph in, from which all variants of it set
+    out.
+    """
+    while origin := origin_of(reader, variant):
+        variant = origin
+    return variant
+
+
 def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Compilation]:
     """Return the first variant, which shares nothing with an earlier one, the next that set out
     from it, and so on to this one. There can be thousands.

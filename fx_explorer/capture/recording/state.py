@@ -83,6 +83,8 @@ class Recording:
         """
         self.flush: Callable[[], None] = lambda: None
         """Writes what a hook has not written yet."""
+        self.forward_ended: Callable[[], None] = lambda: None
+        """Hears that the program has called what is compiled, and what it returned is at hand."""
 
         self._states: dict[str, CompilationState] = {}
         """Compilation → its state; begun anew when torch reuses a name."""
@@ -276,6 +278,7 @@ class Recording:
         name: str = "",
         parent: int = 0,
         label: str = "",
+        results: tuple[int, ...] = (),
     ) -> RecordedGraph:
         """Store a graph, and the nested graphs of its higher-order ops as graphs of their own.
 
@@ -285,7 +288,7 @@ class Recording:
         live = list(module.graph.nodes)
         rows = [graphs.node_row(node, self.sources) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
-        graph = Graph(0, self.variant_id(), stage, direction, name, parent, call_count=calls, label=label)
+        graph = Graph(0, self.variant_id(), stage, direction, name, parent, call_count=calls, label=label, results=results)
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})

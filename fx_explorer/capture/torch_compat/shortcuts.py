@@ -60,7 +60,7 @@ def _give_room_on_the_stack(stack: contextlib.ExitStack) -> None:
 def _collect_garbage_rarely(stack: contextlib.ExitStack) -> None:
     """Collect garbage rarely while Dynamo or Inductor compiles. The user's own program keeps the
     thresholds it has, and what is left over becomes old: it is collected with everything else,
-    when Python or the program next looks through all of it.
+    when Python or the program next looks through all of it. After a graph break it is collected.
     """
     try:
         from torch._dynamo import config
@@ -79,7 +79,7 @@ def _collect_garbage_rarely(stack: contextlib.ExitStack) -> None:
             return
         usual = before.pop()
         if not before and usual[0]:
-            if _gpu_memory_is_short():
+            if _gpu_memory_is_short() or _has_broken():
                 gc.collect(1)  # as torch would: what is left over may hold tensors
             else:
                 _make_all_old()
@@ -99,6 +99,15 @@ def _gpu_memory_is_short() -> bool:
         return False
     free, whole = torch.cuda.mem_get_info()
     return free < whole / 2
+
+
+def _has_broken() -> bool:
+    """Return whether there was a graph break. What Dynamo leaves over then holds the frame that it cut,
+    and so what the program has returned from since (returned_storages.py looks for what it holds).
+    """
+    from torch._dynamo.utils import counters
+
+    return bool(counters.get("graph_break"))
 
 
 def _make_all_old() -> None:

@@ -64,6 +64,10 @@ class Graph:
     """The user's function of a nested compile region, ``Block.forward`` or ``gate``; empty for
     other graphs.
     """
+    results: tuple[int, ...] = ()
+    """For each output of AOTAutograd's forward or inference graph, which result of Dynamo's graph it
+    is, from 0; -1 where it is none. Empty for other graphs, and where torch does not tell.
+    """
 
 
 @dataclass(frozen=True, slots=True)

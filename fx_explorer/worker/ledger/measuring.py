@@ -7,6 +7,7 @@ state stays changed, because this process ends afterwards.
 
 from __future__ import annotations
 
+import functools
 import re
 import timeit
 from collections.abc import Callable, Sequence
@@ -30,13 +31,15 @@ from fx_explorer.worker.bench.work import DeviceTimes, device_times, work_of_par
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.ledger.accounting import account, middle_mean
 from fx_explorer.worker.ledger.ceilings import CPU, machine_ceilings
+from fx_explorer.worker.ledger.device_calls import device_calls
 from fx_explorer.worker.ledger.eager_operators import EagerOperator, eager_operators
+from fx_explorer.worker.ledger.gaps import Gap, gaps
 from fx_explorer.worker.ledger.guard_times import guard_times
 from fx_explorer.worker.ledger.launch_cost import LaunchCost, launch_cost
 from fx_explorer.worker.ledger.one_call import waited_for
 from fx_explorer.worker.ledger.rounds import Clocks, Rounds, TurnTaker, call_once, calls_of, medians
-from fx_explorer.worker.ledger.rows import Measured, operator_rows, step_rows, without_guards
-from fx_explorer.worker.ledger.timeline import MARKS, RawTick, steps
+from fx_explorer.worker.ledger.rows import Measured, gap_rows, operator_rows, step_rows, without_guards
+from fx_explorer.worker.ledger.timeline import MARKS, RawTick, signature, steps
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.target.timing import spread
@@ -107,6 +110,7 @@ class _Ledger:
             number = recording.writer.add(row)
             recording.writer.add_all(step_rows(measured, session, number))
             recording.writer.add_all(operator_rows(operators, number))
+            recording.writer.add_all(gap_rows(measured, number))
             recording.writer.add_all(ceilings)
 
     def _rounds(self) -> Rounds:
@@ -128,6 +132,7 @@ class _Ledger:
             launches=self._launches(),
             work=self._or_note(lambda: work_of_parts(wrappers, self._caller.call), {}, "Bytes and operations are not known"),
             device=self._device(),
+            gaps=self._gaps(signature(whole.ticks)),
         )
 
     def _row(self, rounds: Rounds, measured: Measured, costs: ClockCosts) -> LedgerCall:
@@ -186,6 +191,12 @@ class _Ledger:
             return None
         wrappers = self._clocks.wrappers
         return self._or_note(lambda: device_times(wrappers, self._call), None, "What the GPU computes is not known")
+
+    def _gaps(self, usual: tuple[tuple[str, int], ...]) -> list[Gap]:
+        if not self._is_gpu:
+            return []
+        measure = functools.partial(device_calls, self._caller, self._clocks)
+        return self._or_note(lambda: gaps(measure(), usual), [], "Where the GPU waits is not known")
 
     def _operators(self, uncompiled_s: float) -> list[EagerOperator]:
         call = waited_for(self._plain, self._is_gpu)

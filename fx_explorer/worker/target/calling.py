@@ -44,8 +44,14 @@ class SilentJob:
     def describe(self, target: Target, train: bool) -> None: ...
 
 
-def call_target(target: Target, job: CallingJob, before: Callable[[Target], object] = lambda target: None) -> None:
-    """Compile the target, call it, and go backward. ``before`` is given the target as it is called.
+def call_target(
+    target: Target,
+    job: CallingJob,
+    before: Callable[[Target], object] = lambda target: None,
+    forward_ended: Callable[[], object] = lambda: None,
+) -> None:
+    """Compile the target, call it, and go backward. ``before`` is given the target as it is called,
+    ``forward_ended`` is called while what the target returned is held.
 
     Raises whatever the target raises, and TargetError when the request asks for what the target
     cannot do.
@@ -63,6 +69,7 @@ def call_target(target: Target, job: CallingJob, before: Callable[[Target], obje
                 job.say(f"calling {target.name} in the stance {stance}")
             with in_stance(stance):
                 output = compiled(*target.arguments.args, **target.arguments.keywords)
+                forward_ended()
     if train:
         go_backward(target, output, job)
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.backends.asked_support import AskedSupport
+from fx_explorer.capture.backends.backend_time import timed
 from fx_explorer.capture.backends.declared import Declared, declared_by
 from fx_explorer.capture.backends.node_work import Work, work_of
 from fx_explorer.capture.backends.partitions import WHAT, Proposal, Segments, partitioned, proposal_of
@@ -103,14 +104,17 @@ def given_to_backend(
     module: torch.fx.GraphModule,
     direction: Direction = "",
 ) -> Iterator[None]:
-    """Record, after the block, what the backend supports of the graph that it is given in the block."""
+    """Record, after the block, what the backend supports of the graph that it is given in the block,
+    and how long it was at work on it.
+    """
     asking, outer = None, recording.here.asking
     if who is not None and recorded is not None:
         with recording.noting(WHAT):
             asking = Asking(recording, who, recorded, snapshot(module), direction)
     recording.here.asking = asking
     try:
-        yield
+        with timed(recording, who.backend) if who else contextlib.nullcontext():
+            yield
     finally:
         # Partitioners that we ask must not pass for the backend's.
         recording.here.asking = None

@@ -18,11 +18,12 @@ from typing import TypeVar
 import torch
 
 from fx_explorer.capture.dynamo.breaks.frame_clock import ClockCosts, FrameClock
+from fx_explorer.capture.inductor.cuda_graph_runs import CudaGraphRuns, runs_in_words
 from fx_explorer.capture.inductor.cuda_graph_skips import hearing_skips
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
-from fx_explorer.model import CardCeiling, LedgerCall
+from fx_explorer.model import CardCeiling, LedgerCall, LedgerStep
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.worker.bench.calls import Caller, is_on_gpu
 from fx_explorer.worker.bench.compiling import uncompiled
@@ -58,11 +59,11 @@ def call_and_account(target: Target, job: calling.CallingJob, recording: Recordi
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
-    clock, skips = FrameClock(recording), list[str]()
+    clock, skips, runs = FrameClock(recording), list[str](), CudaGraphRuns()
     caller = Caller(target, calling.compile_target(target, job), train, has_grad=job.request.train is not False)
     is_gpu = is_on_gpu(caller)
     clock.is_running = False
-    with clock.installed(), hearing_skips(skips.append):
+    with clock.installed(), hearing_skips(skips.append), runs.heard():
         job.say(f"building {target.name}, and calling it until its times are stable")
         _, first_s = timed(caller.call, is_gpu)
         if warmed_up(first_s, caller.call, is_gpu).is_unstable:
@@ -71,7 +72,7 @@ def call_and_account(target: Target, job: calling.CallingJob, recording: Recordi
     stop_recording()
     plain = replace(caller, function=uncompiled_function(target))
     ledger = _Ledger(caller, plain, Clocks(clock, WrapperClock(clock.add)), is_gpu, job)
-    ledger.write(recording, Path(job.request.session), skips)
+    ledger.write(recording, Path(job.request.session), skips, runs)
 
 
 def uncompiled_function(target: Target) -> Callable[..., object]:
@@ -94,8 +95,10 @@ class _Ledger:
         self._call = waited_for(caller, is_gpu)
         self._notes: list[str] = []
 
-    def write(self, recording: Recording, session: Path, skips: list[str]) -> None:
-        """Measure everything, and add the rows to the session."""
+    def write(self, recording: Recording, session: Path, skips: list[str], built: CudaGraphRuns) -> None:
+        """Measure everything, and add the rows to the session. ``skips`` and ``built`` are what was heard
+        of CUDA graphs until the program was warm.
+        """
         costs = self._clocks.frames.costs()
         rounds = self._rounds()
         self._job.say("measuring guards, launches, and what each kernel has to do")
@@ -105,10 +108,12 @@ class _Ledger:
         unknown = "What this machine can do was not measured"
         ceilings = self._or_note(lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, unknown)
         self._notes += [f"CUDA graphs are skipped: {' '.join(one.split())}".rstrip(".") for one in dict.fromkeys(skips)]
+        steps_of_call = list(step_rows(measured, session, 0))
+        self._notes += self._cuda_graphs(built, {_graph_of(one) for one in steps_of_call if one.line and one.compilation})
         row = self._row(rounds, measured, costs)
         with recording.writer.transaction():
             number = recording.writer.add(row)
-            recording.writer.add_all(step_rows(measured, session, number))
+            recording.writer.add_all(replace(one, call=number) for one in steps_of_call)
             recording.writer.add_all(operator_rows(operators, number))
             recording.writer.add_all(gap_rows(measured, number))
             recording.writer.add_all(ceilings)
@@ -192,6 +197,15 @@ class _Ledger:
         wrappers = self._clocks.wrappers
         return self._or_note(lambda: device_times(wrappers, self._call), None, "What the GPU computes is not known")
 
+    def _cuda_graphs(self, built: CudaGraphRuns, generated: set[str]) -> list[str]:
+        """Say what of a call is replayed. ``generated`` are the graphs whose generated code was timed."""
+        call = CudaGraphRuns()
+        if not self._is_gpu:
+            return []
+        with call.heard():
+            self._or_note(self._call, None, "Which graphs are replayed is not known")
+        return runs_in_words(built, call, generated)
+
     def _gaps(self, usual: tuple[tuple[str, int], ...]) -> list[Gap]:
         if not self._is_gpu:
             return []
@@ -231,6 +245,10 @@ def _name(plain: Caller) -> str:
     wrapped = plain.target.callable
     is_wrapper = isinstance(wrapped, torch._dynamo.OptimizedModule)
     return type(plain.function).__name__ if is_wrapper else plain.target.name
+
+
+def _graph_of(step: LedgerStep) -> str:
+    return f"[{step.compilation}] {step.direction}".strip()
 
 
 def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:

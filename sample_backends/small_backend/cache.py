@@ -22,7 +22,7 @@ from sample_backends.small_backend import artefact
 from sample_backends.small_backend.errors import ArtefactRefused
 from sample_backends.small_backend.folder import cache_folder, written_whole
 from sample_backends.small_backend.library import Loaded, kernels, library
-from sample_backends.small_backend.lowering import lowered
+from sample_backends.small_backend.lowering.lowering import lowered
 from sample_backends.small_backend.program import Program
 
 logger = logging.getLogger(__name__)
@@ -109,5 +109,5 @@ def _described(node: Node) -> str:
 @functools.cache
 def _own_sources() -> str:
     """Another lowering may make another program of the same segment."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    files = sorted(Path(__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx import Node
 
-from sample_backends.small_backend import nests
+from sample_backends.small_backend.lowering import nests
 
 if TYPE_CHECKING:
-    from sample_backends.small_backend.lowering import Lowering
+    from sample_backends.small_backend.lowering.lowering import Lowering
 
 aten = torch.ops.aten
 

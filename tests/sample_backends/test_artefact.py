@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from sample_backends.small_backend import artefact
 from sample_backends.small_backend.errors import ArtefactRefused
 from sample_backends.small_backend.library import kernels, library, standalone
-from sample_backends.small_backend.lowering import lowered
+from sample_backends.small_backend.lowering.lowering import lowered
 from sample_backends.small_backend.partition import partitioned, segments_of
 from sample_backends.small_backend.program import ABSENT, Program
 from sample_backends.small_backend.support import SmallSupport

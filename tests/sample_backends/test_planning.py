@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-from sample_backends.small_backend.loops import simplified
-from sample_backends.small_backend.planning import planned
+from sample_backends.small_backend.lowering.loops import simplified
+from sample_backends.small_backend.lowering.planning import planned
 
 
 def test_a_dead_buffer_gives_its_place_to_the_next() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from sample_backends.small_backend.loops import simplified
+from sample_backends.small_backend.lowering.loops import simplified
+from sample_backends.small_backend.lowering.planning import planned
 from sample_backends.small_backend.operators import OPERATORS
-from sample_backends.small_backend.planning import planned
 from sample_backends.small_backend.program import ABSENT, Buffer, Instruction, Kind, Layout, Operand, Program, Result
 
 

@@ -11,7 +11,7 @@ from torch.fx import Node
 from sample_backends.small_backend.program import ABSENT, Operand
 
 if TYPE_CHECKING:
-    from sample_backends.small_backend.lowering import Lowering, Value
+    from sample_backends.small_backend.lowering.lowering import Lowering, Value
 
 Scalars = tuple[float, float]
 NONE = (0.0, 0.0)

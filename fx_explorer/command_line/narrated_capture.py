@@ -137,10 +137,11 @@ def support_words(session: Path) -> list[str]:
     with SessionReader(session) as reader:
         if not reader.count(SupportReport):
             return []
-        from fx_explorer.analysis.backends.support import backend_support
-        from fx_explorer.analysis.backends.verdict import SHORT, verdict
+        from fx_explorer.analysis.backends.amounts import summaries
+        from fx_explorer.analysis.backends.verdict import short_verdict
 
-        return [*verdict(backend_support(reader))[:SHORT], f"operators and segments: fx-explorer support {session}"]
+        told = [sentence for one in summaries(reader) for sentence in short_verdict(one)]
+        return [*told, f"operators and segments: fx-explorer support {session}"]
 
 
 def closing_words(outcome: Outcome, session: Path, *, is_complete: bool) -> str:

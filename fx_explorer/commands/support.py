@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     """Print the support; say on stderr why there is none, and return False."""
+    from fx_explorer.analysis.backends.amounts import summaries
     from fx_explorer.analysis.backends.support import backend_support
     from fx_explorer.analysis.backends.verdict import NO_BACKEND
     from fx_explorer.report.support_report import FORMATS
@@ -60,5 +61,5 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     if not graphs:
         sys.stderr.write(NO_BACKEND + "\n")
         return False
-    sys.stdout.write(FORMATS[arguments.format](str(arguments.target), graphs))
+    sys.stdout.write(FORMATS[arguments.format](str(arguments.target), summaries(reader), graphs))
     return True

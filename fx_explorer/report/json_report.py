@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.amounts import summaries
 from fx_explorer.analysis.backends.support import backend_support
 from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
@@ -89,7 +90,7 @@ def json_report(reader: SessionReader) -> Json:
             "bench": _bench(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
-            "support": support_object(backend_support(reader)),
+            "support": support_object(summaries(reader), backend_support(reader)),
             "front_ends": front_ends(reader),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }

@@ -10,17 +10,9 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from fx_explorer.analysis.backends.amounts import Summary
 from fx_explorer.analysis.backends.borders import Border
-from fx_explorer.analysis.backends.support import (
-    GraphSupport,
-    OperatorRow,
-    ShownPart,
-    Split,
-    amount_of,
-    in_segments,
-    operator_rows,
-    supported,
-)
+from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, Split, operator_rows
 from fx_explorer.analysis.backends.table import OPERATOR_HEADER, PART_HEADER, Cells, operator_table, part_table
 from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, split_words, verdict
 from fx_explorer.analysis.nodes import operation
@@ -31,9 +23,9 @@ SCHEMA = "fx-explorer/support/1"
 Json = dict[str, object]
 
 
-def support_text(target: str, graphs: Sequence[GraphSupport]) -> str:
+def support_text(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return everything as plain text."""
-    lines = [*verdict(graphs), "", *_aligned([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])]
+    lines = [*verdict(backends, graphs), "", *_aligned([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])]
     for graph in graphs:
         lines += ["", f"{graph.document.title} [{graph.compilation}]"]
         lines += _aligned([PART_HEADER, *part_table(graph)]) if graph.parts else []
@@ -48,9 +40,9 @@ def _aligned(rows: Sequence[Cells]) -> list[str]:
     return ["  " + "  ".join(f"{row[i]:<{widths[i]}}" for i in shown).rstrip() for row in rows]
 
 
-def support_markdown(target: str, graphs: Sequence[GraphSupport]) -> str:
+def support_markdown(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return the verdict as a list, and operators and segments as tables."""
-    lines = [*(f"- {_in_markdown(one)}" for one in verdict(graphs)), ""]
+    lines = [*(f"- {_in_markdown(one)}" for one in verdict(backends, graphs)), ""]
     lines += _markdown_table([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])
     for graph in graphs:
         lines += ["", f"**{_in_markdown(graph.document.title)} [{graph.compilation}]**", ""]
@@ -68,7 +60,7 @@ def _in_markdown(text: str) -> str:
     return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
-def support_csv(target: str, graphs: Sequence[GraphSupport]) -> str:
+def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return a line for each operator of each graph, in order."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -85,23 +77,23 @@ def support_csv(target: str, graphs: Sequence[GraphSupport]) -> str:
 _COLUMNS = ("operator", "support", "segment", "reason", "flops", "read_bytes", "written_bytes")
 
 
-def support_json(target: str, graphs: Sequence[GraphSupport]) -> str:
+def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return everything as JSON."""
-    return json.dumps({"schema": SCHEMA, "target": target, **(support_object(graphs) or {"graphs": []})}, indent=2) + "\n"
+    return (
+        json.dumps({"schema": SCHEMA, "target": target, **(support_object(backends, graphs) or {"graphs": []})}, indent=2)
+        + "\n"
+    )
 
 
-def support_object(graphs: Sequence[GraphSupport]) -> Json | None:
+def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> Json | None:
     """Return everything but what it is of; the report has it under ``support``. None where no backend
     was asked.
     """
     if not graphs:
         return None
-    nodes = [one for graph in graphs for one in graph.nodes]
     return {
-        "verdict": verdict(graphs),
-        "whole": asdict(amount_of(nodes)),
-        "supported": asdict(supported(nodes)),
-        "in_segments": asdict(in_segments(nodes)),
+        "verdict": verdict(backends, graphs),
+        "backends": [asdict(one) for one in backends],
         "operators": [_operator(row) for row in operator_rows(graphs)],
         "graphs": [_graph(graph) for graph in graphs],
     }
@@ -162,7 +154,7 @@ def _split(one: Split) -> Json:
     }
 
 
-FORMATS: dict[str, Callable[[str, Sequence[GraphSupport]], str]] = {
+FORMATS: dict[str, Callable[[str, Sequence[Summary], Sequence[GraphSupport]], str]] = {
     "text": support_text,
     "json": support_json,
     "csv": support_csv,

@@ -68,7 +68,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "support": (
         "First the parts of each graph in the order in which they can run, then every operator.\n"
         "Below the list: what crosses the borders of a part, and why the graph is cut there. Enter goes to its first node.\n"
-        "& on a node of a graph shows only the nodes of its segment, or only what falls back, and again everything.",
+        "In a graph ↩ marks what falls back. & on a node shows only its segment, or what falls back, and again everything.",
         "Moving",
     ),
     "sizes": (

@@ -13,9 +13,10 @@ import jsonschema
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.amounts import summaries
 from fx_explorer.analysis.backends.parts import Part, neighbours, parts_of
 from fx_explorer.analysis.backends.segment_regions import KEY
-from fx_explorer.analysis.backends.support import GraphSupport, backend_support, operator_rows
+from fx_explorer.analysis.backends.support import GraphSupport, amount_of, backend_support, operator_rows
 from fx_explorer.analysis.backends.table import operator_table, part_table
 from fx_explorer.analysis.backends.verdict import split_words, verdict
 from fx_explorer.analysis.documents import Place
@@ -125,10 +126,12 @@ def test_what_crosses_the_borders_is_counted_by_hand(graph: GraphSupport) -> Non
     ]
 
 
-def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(graph: GraphSupport) -> None:
+def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(
+    session: Path, graph: GraphSupport, reader: OpenedReader
+) -> None:
     supported, whole = sum(MOVED[name] for name in ("aten.addmm", "aten.relu")), sum(MOVED.values())
     shares = f"100 % of the FLOPs, {100 * supported / whole:.0f} % of the bytes"
-    said = verdict([graph])
+    said = verdict(summaries(reader(session)), [graph])
     assert said[0] == f"small supports 5 of 7 operators in 1 graph: {shares}."
     assert said[1] == f"5 operators are in 2 segments: {shares}. PyTorch runs the other 2."
     assert said[2].startswith("Of what is not supported, aten.i0 (1 call, ")
@@ -141,9 +144,18 @@ def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(g
     ]
 
 
+def test_the_session_adds_up_to_what_the_nodes_add_up_to(session: Path, graph: GraphSupport, reader: OpenedReader) -> None:
+    (summary,) = summaries(reader(session))
+    assert summary.whole == amount_of(graph.nodes)
+    assert summary.supported == amount_of(one for one in graph.nodes if one.row.support == "supported")
+    assert summary.in_segments == amount_of(one for one in graph.nodes if one.row.segment)
+    assert (summary.graphs, summary.segments, summary.unknown.count) == (1, len(graph.segments), 0)
+
+
 def test_aot_eager_does_not_say_and_its_operators_are_counted(captured: Captured, reader: OpenedReader) -> None:
-    (graph,) = backend_support(reader(captured(FILE, backend="aot_eager", train=False)))
-    assert verdict([graph])[0] == (
+    opened = reader(captured(FILE, backend="aot_eager", train=False))
+    (graph,) = backend_support(opened)
+    assert verdict(summaries(opened), [graph])[0] == (
         f"aot_eager does not say what it supports: 7 operators in 1 graph, 3.8 kFLOP, {sum(MOVED.values()) / 1000:.1f} kB."
     )
     assert (graph.parts, split_words(graph)) == ((), [])
@@ -169,8 +181,10 @@ def test_segments_and_what_falls_back_are_regions(session: Path, graph: GraphSup
 # the command and the reports
 
 
-def test_every_format_tells_the_same(session: Path, graph: GraphSupport) -> None:
-    told = {name: write(str(FILE), [graph]) for name, write in FORMATS.items()}
+def test_every_format_tells_the_same(session: Path, graph: GraphSupport, reader: OpenedReader) -> None:
+    opened = reader(session)
+    said = verdict(summaries(opened), [graph])
+    told = {name: write(str(FILE), summaries(opened), [graph]) for name, write in FORMATS.items()}
     parsed = json.loads(told["json"])
     assert parsed["schema"] == "fx-explorer/support/1"
     assert [part["segment"] for part in parsed["graphs"][0]["parts"]] == [1, None, 2, None]
@@ -181,14 +195,17 @@ def test_every_format_tells_the_same(session: Path, graph: GraphSupport) -> None
     ]
     for row in part_table(graph):
         assert f"| {' | '.join(row)} |" in told["markdown"]
-    assert all(sentence in told["text"] for sentence in (*verdict([graph]), *split_words(graph)))
+    assert all(sentence in told["text"] for sentence in (*said, *split_words(graph)))
 
 
 def test_the_report_has_it_as_its_schema_says(session: Path, captured: Captured, reader: OpenedReader) -> None:
     schema = json.loads((ROOT / "docs" / "report-schema.json").read_text())
-    made = json_report(reader(session))
+    opened = reader(session)
+    made = json_report(opened)
     jsonschema.validate(made, schema)
-    assert made["support"] == json.loads(json.dumps(support_object(backend_support(reader(session)))))
+    assert made["support"] == json.loads(
+        json.dumps(support_object(summaries(reader(session)), backend_support(reader(session))))
+    )
     assert json_report(reader(captured("mlp")))["support"] is None
 
 

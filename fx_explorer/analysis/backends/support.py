@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.amounts import Amount, reports_in_use
 from fx_explorer.analysis.backends.borders import Border, Crossing, borders, crossing_of
 from fx_explorer.analysis.backends.parts import Part, neighbours, parts_of
 from fx_explorer.analysis.documents import Document, graph_document
 from fx_explorer.analysis.nodes import operation
-from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.support import edges_of_graph, latest_reports
+from fx_explorer.session.queries.support import edges_of_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,6 @@ class SupportedNode:
         """Bytes that it reads and writes; -1 where a size is not known."""
         known = self.row.read_bytes >= 0 and self.row.written_bytes >= 0
         return self.row.read_bytes + self.row.written_bytes if known else -1
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """How much some operators do."""
-
-    count: int
-    flops: int
-    """Those that torch's formulas count."""
-    size_bytes: int
-    without_flops: int
-    """Operators whose operations could not be counted."""
-    without_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +102,7 @@ def backend_support(reader: SessionReader) -> list[GraphSupport]:
     """Return what is known of each graph that was given to a backend other than Inductor; empty where
     there was none.
     """
-    names, used = compilation_names(reader), graphs_in_use(reader)
-    reports = [one for one in latest_reports(reader) if used is None or one.graph in used]
+    names, reports = compilation_names(reader), reports_in_use(reader)
     graphs = {graph.id: graph for graph in reader.by_ids(model.Graph, [one.graph for one in reports])}
     return [
         _of_graph(reader, one, graphs[one.graph], names.get(one.compilation, "")) for one in reports if one.graph in graphs
@@ -187,11 +173,3 @@ def _operator_row(name: str, calls: list[SupportedNode]) -> OperatorRow:
         tuple(dict.fromkeys(one.row.reason for one in calls if one.row.reason)),
         calls[0].node,
     )
-
-
-def in_segments(nodes: Iterable[SupportedNode]) -> Amount:
-    return amount_of(one for one in nodes if one.row.segment)
-
-
-def supported(nodes: Iterable[SupportedNode]) -> Amount:
-    return amount_of(one for one in nodes if one.row.support == "supported")

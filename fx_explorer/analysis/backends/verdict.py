@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from fx_explorer.analysis.backends.support import (
-    Amount,
-    GraphSupport,
-    OperatorRow,
-    Split,
-    amount_of,
-    in_segments,
-    operator_rows,
-    supported,
-)
+from fx_explorer.analysis.backends.amounts import Amount, Summary
+from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, Split, operator_rows
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import counted, listed, share, size
 
@@ -24,47 +16,42 @@ FLOPS_COUNTED = (
     "that of the call that was captured."
 )
 
-SHORT = 2
-"""The first sentences of a verdict, which say how much is supported and how much is in segments."""
-
 NO_BACKEND = (
     "No graph went to a backend that could be asked: Inductor takes every operator. "
     "Name another one with --backend NAME or --backend FILE.py:FUNCTION."
 )
 
 
-def verdict(graphs: Sequence[GraphSupport]) -> list[str]:
+def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list[str]:
     """Return how much each backend supports, who says so, and what was odd; one backend after the other."""
-    by_backend: dict[str, list[GraphSupport]] = defaultdict(list)
-    for graph in graphs:
-        by_backend[graph.report.backend].append(graph)
-    return [sentence for backend, own in by_backend.items() for sentence in _of_backend(backend, own)]
+    sentences: list[str] = []
+    for one in backends:
+        sentences += short_verdict(one)
+        sentences += _more(one, [graph for graph in graphs if graph.report.backend == one.backend])
+    return sentences
 
 
-def _of_backend(backend: str, graphs: Sequence[GraphSupport]) -> list[str]:
-    nodes = [one for graph in graphs for one in graph.nodes]
-    whole = amount_of(nodes)
-    sentences = [_how_much(backend, graphs, whole)]
-    if any(graph.report.said_by != "nobody" for graph in graphs):
-        sentences += _segments(graphs, in_segments(nodes), whole)
-        sentences += _costliest(operator_rows(graphs), whole)
+def short_verdict(one: Summary) -> list[str]:
+    """Return how much a backend supports, and how much is in segments."""
+    return [_how_much(one), *_segments(one)]
+
+
+def _more(one: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
+    sentences = _costliest(operator_rows(graphs), one.whole) if one.is_said else []
     sentences += dict.fromkeys(who_says(graph) for graph in graphs)
     sentences += dict.fromkeys(note for graph in graphs for note in graph.report.notes)
     if any(graph.is_circular for graph in graphs):
-        sentences.append(
-            "Segments need one another in a circle: no order of them is right, and they are shown in that of the graph."
-        )
-    return [*sentences, *_not_counted(whole)]
+        sentences.append("Segments need one another in a circle: no order of them is right, and the graph's own is shown.")
+    return [*sentences, *_not_counted(one.whole)]
 
 
-def _how_much(backend: str, graphs: Sequence[GraphSupport], whole: Amount) -> str:
-    calls = f"{counted(whole.count, 'operator')} in {counted(len(graphs), 'graph')}"
-    if all(graph.report.said_by == "nobody" for graph in graphs):
-        return f"{backend} does not say what it supports: {calls}, {operations(whole.flops)}, {size(whole.size_bytes)}."
-    good = supported([one for graph in graphs for one in graph.nodes])
-    unknown = sum(one.row.support == "unknown" for graph in graphs for one in graph.nodes)
-    not_known = f" Of {counted(unknown, 'operator')} it is not known." if unknown else ""
-    return f"{backend} supports {good.count:,} of {calls}: {_shares(good, whole)}.{not_known}"
+def _how_much(one: Summary) -> str:
+    whole = one.whole
+    calls = f"{counted(whole.count, 'operator')} in {counted(one.graphs, 'graph')}"
+    if not one.is_said:
+        return f"{one.backend} does not say what it supports: {calls}, {operations(whole.flops)}, {size(whole.size_bytes)}."
+    not_known = f" Of {counted(one.unknown.count, 'operator')} it is not known." if one.unknown.count else ""
+    return f"{one.backend} supports {one.supported.count:,} of {calls}: {_shares(one.supported, whole)}.{not_known}"
 
 
 def _shares(part: Amount, whole: Amount) -> str:
@@ -72,24 +59,21 @@ def _shares(part: Amount, whole: Amount) -> str:
     return f"{flops}{share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
+def _segments(one: Summary) -> list[str]:
+    inside, rest = one.in_segments, one.whole.count - one.in_segments.count
+    if one.segments is None:
+        return []
+    if not one.segments:
+        return ["There is no segment: PyTorch runs everything."]
+    runs_the_rest = f" PyTorch runs the other {rest:,}." if rest else " Nothing falls back to PyTorch."
+    are = "is" if inside.count == 1 else "are"
+    where = f"{counted(inside.count, 'operator')} {are} in {counted(one.segments, 'segment')}"
+    return [f"{where}: {_shares(inside, one.whole)}.{runs_the_rest}"]
+
+
 def _own_shares(part: Amount, whole: Amount) -> str:
     """Do as ``_shares`` without what is nothing."""
     return _shares(part, whole) if part.flops else f"{share(part.size_bytes, whole.size_bytes)} of the bytes"
-
-
-def _segments(graphs: Sequence[GraphSupport], inside: Amount, whole: Amount) -> list[str]:
-    known = [graph for graph in graphs if graph.report.is_partitioned]
-    if not known:
-        return []
-    segments = sum(len(graph.segments) for graph in known)
-    if not segments:
-        return ["There is no segment: PyTorch runs everything."]
-    rest = whole.count - inside.count
-    runs_the_rest = f" PyTorch runs the other {rest:,}." if rest else " Nothing falls back to PyTorch."
-    return [
-        f"{counted(inside.count, 'operator')} {'is' if inside.count == 1 else 'are'} in {counted(segments, 'segment')}: "
-        f"{_shares(inside, whole)}.{runs_the_rest}"
-    ]
 
 
 def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:

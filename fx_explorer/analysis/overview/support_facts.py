@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.backends.support import backend_support
-from fx_explorer.analysis.backends.verdict import SHORT, verdict
+from fx_explorer.analysis.backends.amounts import summaries
+from fx_explorer.analysis.backends.verdict import short_verdict
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.session import SessionReader
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield the first sentences of the verdict; nothing where every graph went to Inductor."""
-    graphs = backend_support(reader)
-    rests = any(one.row.support == "falls_back" or graph.report.notes for graph in graphs for one in graph.nodes)
-    for sentence in verdict(graphs)[:SHORT]:
-        yield Fact("backend", "notice" if rests else "good", sentence, view="support")
+    """Yield how much each backend supports; nothing where every graph went to Inductor."""
+    for one in summaries(reader):
+        is_all = not one.is_said or one.supported.count == one.whole.count
+        for sentence in short_verdict(one):
+            yield Fact("backend", "good" if is_all else "notice", sentence, view="support")

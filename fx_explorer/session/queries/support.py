@@ -17,6 +17,39 @@ def latest_reports(reader: SessionReader) -> list[model.SupportReport]:
     return reader.by_ids(model.SupportReport, column(reader, latest))
 
 
+class SupportCount(NamedTuple):
+    """The operators of one report with the same support, in segments or not."""
+
+    report: int
+    support: model.Support
+    is_in_segment: bool
+    operators: int
+    flops: int
+    size_bytes: int
+    without_flops: int
+    without_bytes: int
+
+
+def support_counts(reader: SessionReader) -> list[SupportCount]:
+    """Count the operators of every report, without a look at each of them."""
+    unknown = "(read_bytes < 0 OR written_bytes < 0)"
+    # Reals, since numbers of a damaged file may add up to one that SQLite has no integer for.
+    found = reader.query(
+        "SELECT report, support, segment > 0, count(*), total(max(flops, 0)), "
+        f"total(iif({unknown}, 0, read_bytes + written_bytes)), sum(flops < 0), sum({unknown}) FROM node_support "
+        "JOIN node ON node.id = node_support.node WHERE node.op LIKE 'call_%' GROUP BY 1, 2, 3"
+    )
+    return [
+        SupportCount(report, support, bool(inside), operators, int(flops), int(size_bytes), without_flops, without_bytes)
+        for report, support, inside, operators, flops, size_bytes, without_flops, without_bytes in found
+    ]
+
+
+def segment_counts(reader: SessionReader) -> dict[int, int]:
+    """Return how many segments each report has that has any."""
+    return dict(reader.query("SELECT report, count(DISTINCT segment) FROM node_support WHERE segment > 0 GROUP BY report"))
+
+
 def edges_of_graph(reader: SessionReader, graph: model.Graph) -> list[tuple[int, int]]:
     """Return (producer, consumer) of every use in a graph, as ids of nodes."""
     uses = "SELECT producer, consumer FROM edge WHERE consumer >= ? AND consumer < ?"

@@ -25,6 +25,9 @@ COLUMNS = (
     Column("arguments", "muted", min_width=16, max_width=200, priority=2),
 )
 
+FALLS_BACK_SIGN = "↩"
+"""Marks an operator that a backend leaves to PyTorch."""
+
 OP_KINDS = {"placeholder": "muted", "get_attr": "muted", "output": "muted"}
 
 
@@ -54,11 +57,12 @@ class GraphRows:
 
 def node_row(node: model.Node, segment: str = "") -> Row:
     """Return the cells of a node. ``segment`` is the backend's segment that it is in, or that it falls
-    back.
+    back, which is marked at its name, too: the column of regions has no room in a narrow pane.
     """
     kind = OP_KINDS.get(node.op, "function")
+    name: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     return (
-        (node.name, OP_KINDS.get(node.op, "strong")),
+        (f"{node.name} {FALLS_BACK_SIGN}", "warning") if segment == FALLS_BACK else name,
         value_text(node),
         (operation(node), kind),
         region_cell(node, segment),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from fx_explorer.analysis.backends.amounts import summaries
 from fx_explorer.analysis.backends.borders import Border
 from fx_explorer.analysis.backends.segment_regions import FALLS_BACK
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, backend_support, operator_rows
@@ -33,7 +34,7 @@ MOST_VALUES = 12
 
 def support_table(reader: SessionReader) -> Table:
     graphs = backend_support(reader)
-    sentences = verdict(graphs)
+    sentences = verdict(summaries(reader), graphs)
     return Table(
         shows="The parts of each graph, in the order in which they can run; then every operator.",
         notice=" ".join(sentences[:1]),

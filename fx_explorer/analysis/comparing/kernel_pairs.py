@@ -76,7 +76,7 @@ def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
     names = {compilation.id: compilation.name for compilation in reader.rows(model.Compilation)}
     found: dict[_Key, list[KernelUse]] = defaultdict(list)
     for use in kernel_uses(reader):
-        found[names[use.kernel.compilation], use.kernel.direction].append(use)
+        found[names.get(use.kernel.compilation, ""), use.kernel.direction].append(use)  # a damaged session lacks some
     return found
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from fx_explorer import model
@@ -216,25 +217,35 @@ def insert_sql(row_type: type) -> str:
 
 
 @cache
-def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
+def encoder(row_type: type) -> Callable[[Any], list[object]]:
     """Return a function that turns one row into its SQL values; an ``id`` of 0 becomes NULL, so
     that SQLite assigns one.
     """
-    plan = [(c.name, c.is_json, c.name == "id") for c in columns(row_type)]
+    there = columns(row_type)
+    values_of = operator.attrgetter(*(c.name for c in there))  # one call for a whole row
+    texts = [i for i, c in enumerate(there) if c.sql_type in ("TEXT", "") and not c.is_json]
+    jsons = [(i, _json_of(field)) for i, field in enumerate(dataclasses.fields(row_type)) if there[i].is_json]
+    has_number = there[0].name == "id"
 
-    def encode(row: Any) -> tuple[object, ...]:
-        values: list[object] = []
-        for name, is_json, is_id in plan:
-            value = getattr(row, name)
-            if is_id:
-                value = value or None
-            elif is_json and value is not None:
-                values.append(storable(_to_short_json(value)))
-                continue
-            values.append(storable(shortened(value, MAX_FIELD)) if isinstance(value, str) else value)
-        return tuple(values)
+    def encode(row: Any) -> list[object]:
+        values: list[Any] = list(values_of(row))
+        for i in texts:
+            value = values[i]
+            if value and isinstance(value, str):
+                values[i] = storable(value if len(value) <= MAX_FIELD else shortened(value, MAX_FIELD))
+        for i, to_json in jsons:
+            if values[i] is not None:
+                values[i] = to_json(values[i])
+        if has_number:
+            values[0] = values[0] or None
+        return values
 
     return encode
+
+
+def _json_of(field: dataclasses.Field[object]) -> Callable[[Any], str]:
+    """Return what makes JSON of a field's values. Shapes and strides are the same few, again and again."""
+    return _texts_to_json if str(field.type).startswith("tuple[str, ...]") else _storable_json
 
 
 @cache
@@ -273,6 +284,17 @@ _DECODERS: dict[type, Callable[[list[tuple[Any, ...]]], list[Any]]] = {}
 
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 """``json.dumps`` makes an encoder for each value, which takes longer than to encode it."""
+
+
+def _storable_json(value: object) -> str:
+    return storable(_to_short_json(value))
+
+
+_known_json = lru_cache(maxsize=4_096)(_storable_json)
+
+
+def _texts_to_json(value: object) -> str:
+    return _known_json(value) if type(value) is tuple else _storable_json(value)
 
 
 def _to_short_json(value: object) -> str:

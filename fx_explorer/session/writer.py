@@ -89,6 +89,7 @@ class SessionWriter:
         self._alike = AlikeTexts()
         self._numbers: dict[str, int] = {}
         """Text that many rows have → its number, for those that were met lately."""
+        self._encoders: dict[type, Callable[[schema.SessionRow], list[object]]] = {}
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
         """Beside the program, the descriptors that SQLite opened: the file, its write-ahead log, and
@@ -226,21 +227,27 @@ class SessionWriter:
             values = self._encoder(type(row))(row)
             self._db.execute(f"UPDATE {table} SET {names} WHERE id=?", (*values, values[0]))
 
-    def _encoder(self, row_type: type) -> Callable[[schema.SessionRow], tuple[object, ...]]:
+    def _encoder(self, row_type: type) -> Callable[[schema.SessionRow], list[object]]:
         """Return a function that encodes rows as they are in the file: of a long text that many
         rows have, the number of the text.
         """
+        known = self._encoders.get(row_type)
+        if known is None:
+            known = self._encoders[row_type] = self._new_encoder(row_type)
+        return known
+
+    def _new_encoder(self, row_type: type) -> Callable[[schema.SessionRow], list[object]]:
         encode, repeated = schema.encoder(row_type), schema.repeated_columns(row_type)
         if not repeated:
             return encode
 
-        def with_numbers(row: schema.SessionRow) -> tuple[object, ...]:
-            values = list(encode(row))
+        def with_numbers(row: schema.SessionRow) -> list[object]:
+            values = encode(row)
             for i, in_row in repeated.items():
                 value = values[i]
                 if isinstance(value, str) and len(value) > in_row:
                     values[i] = self._number(value, like=f"{row_type.__name__} {i}")
-            return tuple(values)
+            return values
 
         return with_numbers
 
@@ -288,7 +295,7 @@ class SessionWriter:
         names = [column.name for column in schema.columns(model.Node)]
         id_at, graph_at, position_at = names.index("id"), names.index("graph"), names.index("position")
         for position, node in enumerate(nodes):
-            values = list(encode(node))
+            values = encode(node)
             values[id_at], values[graph_at], values[position_at] = first + position, graph, position
             yield values
 

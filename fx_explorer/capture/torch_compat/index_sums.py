@@ -61,21 +61,21 @@ def _compare_once(stack: contextlib.ExitStack, relation: Any) -> None:
     """Keep what comparisons of this class come to. sympy keeps sums and products itself, but no
     comparisons.
     """
-    original = vars(relation).get("__new__")
-    if not isinstance(original, staticmethod):
+    usual = vars(relation).get("__new__")
+    if not isinstance(usual, staticmethod):
         return
-    compare = original.__func__
+    original = usual.__func__
     known: dict[Any, Any] = {}
 
     def __new__(cls: Any, *sides: Any, **options: Any) -> Any:
         if options or not global_parameters.evaluate or not all(map(_is_number_or_sum, sides)):
-            return compare(cls, *sides, **options)
+            return original(cls, *sides, **options)
         answer = known.get((cls, *sides))
         if answer is None:
-            answer = _kept(known, (cls, *sides), compare(cls, *sides))
+            answer = _kept(known, (cls, *sides), original(cls, *sides))
         return answer
 
-    stack.callback(setattr, relation, "__new__", original)
+    stack.callback(setattr, relation, "__new__", usual)
     setattr(relation, "__new__", staticmethod(__new__))  # noqa: B010 - mypy knows no assignment to it
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -168,6 +169,7 @@ _SELF = re.compile(r"^(?:L\[['\"]\w+['\"]\]|L__\w+?___?|self)\.?")
 _INDEX = re.compile(r"(?:\._modules)?\[['\"]?(\w+)['\"]?\]")
 
 
+@lru_cache(maxsize=4_096)  # the nodes of a module share it, in every graph
 def module_path(path: str) -> str:
     """Return ``fc1`` for ``L['self']._modules['fc1']``, and ``layers.0`` for
     ``L['self'].layers.0``.
@@ -214,8 +216,7 @@ def node_row(node: torch.fx.Node, sources: Sources) -> Node:
     """
     target = target_name(node)
     value = node_value(node)
-    frames = sources.parse(node.meta["stack_trace"]) if node.meta.get("stack_trace") else ()
-    user = sources.user_frame(frames)
+    place = sources.place(node.meta.get("stack_trace") or "")
     module, module_type = module_of(node)
     seq_nr = node.meta.get("seq_nr")
     is_tensor = isinstance(value, torch.Tensor)
@@ -232,9 +233,9 @@ def node_row(node: torch.fx.Node, sources: Sources) -> Node:
         stride=_strides(value) if is_tensor else None,
         device=str(value.device) if is_tensor else "",
         value=_tensor_text(node, value) if is_tensor else "" if value is None else describe_value(value),
-        stack=sources.stack(frames),
-        file=sources.file(user.file) if user else 0,
-        line=user.line if user else 0,
+        stack=place.stack,
+        file=place.file,
+        line=place.line,
         module=module,
         module_type=module_type,
         annotations=plain(node.meta.get("custom")),

@@ -15,6 +15,7 @@ import sysconfig
 import tokenize
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Frame, SourceFile, Stack
@@ -55,6 +56,14 @@ def parse_stack(text: str) -> tuple[Frame, ...]:
     )
 
 
+class Place(NamedTuple):
+    """A user stack in the session, with its innermost line outside torch."""
+
+    stack: int
+    file: int
+    line: int
+
+
 class Sources:
     """Stores source files and stacks in the session and remembers their ids."""
 
@@ -67,6 +76,7 @@ class Sources:
         """
         self._stacks: dict[tuple[Frame, ...], int] = {}
         self._parsed: dict[str, tuple[Frame, ...]] = {}
+        self._places: dict[str, Place] = {}
         self._libraries = _library_roots()
         self._torch = _torch_root()
 
@@ -136,6 +146,18 @@ class Sources:
         if frames is None:
             frames = self._parsed[stack_trace] = parse_stack(stack_trace)
         return frames
+
+    def place(self, stack_trace: str) -> Place:
+        """Return where a stack is in the session, and the user's line in it. The nodes of one line share
+        their stack text.
+        """
+        known = self._places.get(stack_trace)
+        if known is None:
+            frames = self.parse(stack_trace)
+            user = self.user_frame(frames)
+            stack = self.stack(frames)
+            known = self._places[stack_trace] = Place(stack, self.file(user.file) if user else 0, user.line if user else 0)
+        return known
 
     def user_frame(self, frames: tuple[Frame, ...]) -> Frame | None:
         """Return the innermost frame outside torch: the line that its author can change.

@@ -1,10 +1,13 @@
 """The cost of looking: what a capture takes, divided by what the same cold compile takes without us, and where the time goes.
 
-    python -m benchmarks.capture_cost [MODEL ...] [--device cuda] [--how inspect build] [--rounds N] [--minutes M] [--profile]
+    python -m benchmarks.capture_cost [MODEL ...] [--device cuda] [--how HOW ...] [--rounds N] [--minutes M] [--profile]
 
 Per round and model one bare compile, one that is inspected (the default of a capture) and one with ``--build``, in turns, so
-that a slow minute hits all of them. Rounds go on until there are ``--rounds`` of them or ``--minutes`` are over; the first
-is always completed. ``--profile`` first looks into one bare compile and one that is inspected (``sampling.py``).
+that a slow minute hits all of them. ``--how`` chooses among ``inspect``, ``build``, ``unrecorded`` (a capture that records
+nothing: how far recording could be brought down), ``unbuilt`` (torch's own work for it, nothing of it left out) and ``eager``
+(the program without torch.compile: while inspecting, it runs so). Rounds go on until there are ``--rounds`` of them or
+``--minutes`` are over; the first is always completed. ``--profile`` first looks into one bare compile and one that is inspected
+(``sampling.py``).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from benchmarks.common import Cost, How, OneRun, RunFailed, in_fresh_folder, sum
 
 DEFAULT_MODELS = ["gpt2-12", "llama12", "convnextv2"]
 QUANTITIES = {"wall_s": "wall time", "cpu_s": "CPU time", "own_cpu_s": "CPU time of the compiling process"}
+HOWS = ("eager", "unbuilt", "unrecorded", "inspect", "build")
 LONGEST_LIST = 14
 
 Costs = dict[How, list[Cost]]
@@ -55,7 +59,7 @@ def print_costs(model: str, costs: Costs) -> None:
             bare, ours = ([getattr(cost, quantity) for cost in costs[one]] for one in ("bare", how))
             ratios = [b / a for a, b in zip(bare, ours, strict=True)]
             seconds = f"bare {statistics.median(bare):.1f} s, {how} {statistics.median(ours):.1f} s"
-            print(f"{model:12} {how:8} {words:34} {summary(ratios)}   {seconds}", flush=True)
+            print(f"{model:12} {how:10} {words:34} {summary(ratios)}   {seconds}", flush=True)
 
 
 def print_profile(model: str, device: str) -> bool:
@@ -83,7 +87,7 @@ def main() -> None:
         "models", nargs="*", default=DEFAULT_MODELS, help="any of benchmarks/models.py: mlp, resnet, llamaN, gpt2-N, …"
     )
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--how", nargs="+", default=["inspect", "build"], choices=("inspect", "build"))
+    parser.add_argument("--how", nargs="+", default=["inspect", "build"], choices=HOWS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=30.0, help="begin no round that would end later")
     parser.add_argument("--profile", action="store_true", help="say where the time goes")

@@ -36,6 +36,8 @@ BATCHES: dict[str, tuple[int, int]] = {
     "bert": (16, 16384),
     "vit": (32, 16384),
     "llama4": (16, 8192),
+    "keeping": (1024, 1 << 18),
+    "dropping": (1024, 1 << 18),
 }
 """Model of benchmarks/models.py → batch on the CPU, batch on a GPU. On a GPU a step is to take
 gigabytes, since cuBLAS alone keeps some tens of megabytes.

@@ -2,7 +2,7 @@
 
 Also a target: ``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
 Names: mlp, resnet, llamaN (N layers), gpt2 (4 layers), gpt2-N, bert, t5, vit, convnextv2, and of the samples: transformer,
-convnet, regions.
+convnet, regions. With graph breaks, for what crosses them: keeping, which keeps a large value, and dropping, which does not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -131,6 +131,36 @@ def convnextv2() -> nn.Module:
     return ConvNextV2ForImageClassification(config)
 
 
+class Result(NamedTuple):
+    loss: torch.Tensor
+    kept: torch.Tensor | None
+
+
+class Dropping(nn.Module):
+    """Two graphs. The first one returns a large value that no backward needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(32, 1024).requires_grad_(False)
+        self.head = nn.Linear(32, 1024)
+
+    def forward(self, x: torch.Tensor) -> Result:
+        large = F.gelu(self.up(x))
+        self.note(large)
+        return Result(self.head(x).square().mean(), self.kept(large))
+
+    @torch.compiler.disable
+    def note(self, large: torch.Tensor) -> None: ...
+
+    def kept(self, large: torch.Tensor) -> torch.Tensor | None:
+        return None
+
+
+class Keeping(Dropping):
+    def kept(self, large: torch.Tensor) -> torch.Tensor:
+        return large
+
+
 SAMPLE_CLASSES = {"transformer": "Transformer", "convnet": "ConvNet", "regions": "Marked"}
 
 
@@ -146,6 +176,8 @@ BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "t5": t5,
     "vit": vit,
     "convnextv2": convnextv2,
+    "keeping": Keeping,
+    "dropping": Dropping,
 }
 
 
@@ -171,7 +203,7 @@ def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
     if name in ("vit", "convnextv2"):
         size = 32 if name == "vit" else 64
         return {"pixel_values": torch.randn(2, 3, size, size), "labels": torch.tensor([0, 2])}
-    shape = {"mlp": (4, 32), "regions": (2, 8, 32)}.get(name, (2, 3, 16, 16))
+    shape = {"mlp": (4, 32), "keeping": (4, 32), "dropping": (4, 32), "regions": (2, 8, 32)}.get(name, (2, 3, 16, 16))
     return (torch.randn(shape),)
 
 

@@ -1,9 +1,10 @@
 """One cold compile of one model's training step in this process, timed: bare, or while everything is recorded.
 
-    python -m benchmarks.one_compile MODEL bare|inspect|build [--session FILE] [--device cuda] [--profile]
+    python -m benchmarks.one_compile MODEL HOW [--session FILE] [--device cuda] [--profile]
 
+HOW is one of bare, eager, unbuilt, unrecorded, inspect and build (``capture_cost.py``).
 Prints one line of JSON. Everything is imported, the model is built and the device is in use before the clock starts, for all
-three alike.
+of them alike.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import json
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from os import times
 from typing import Any
@@ -30,14 +32,40 @@ sys.setrecursionlimit(10_000)
 
 def observer(how: str, session: str) -> AbstractContextManager[object]:
     """What the compile runs under. Nothing of ours is even imported for a bare one."""
-    if how == "bare":
+    if how in ("bare", "eager"):
         return contextlib.nullcontext()
+    if how in FLOORS:
+        return FLOORS[how]()
     from fx_explorer.capture.recorder import recording
     from fx_explorer.model import CaptureRequest
     from fx_explorer.session import SessionWriter
 
     request = CaptureRequest(target="benchmark", session=session, build=how == "build")
     return recording(SessionWriter(session), request, lambda notice: None)
+
+
+@contextlib.contextmanager
+def unbuilt() -> Iterator[None]:
+    """All that torch does for an inspected compile, as it does it bare: its code is made, no kernel is built, and the program
+    runs eagerly."""
+    from fx_explorer.capture.inspecting import inspecting
+
+    with inspecting():
+        yield
+
+
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """All of a capture but what it records: what it leaves out of torch's work is left out, too."""
+    from fx_explorer.capture.compile_caches import caches_off
+    from fx_explorer.capture.torch_compat.shortcuts import shortcuts
+
+    with caches_off(), shortcuts(), unbuilt():
+        yield
+
+
+FLOORS: dict[str, Callable[[], AbstractContextManager[None]]] = {"unbuilt": unbuilt, "unrecorded": unrecorded}
+"""What an inspected compile would cost if recording took no time, without and with the shortcuts."""
 
 
 def on_device(example: Any, device: str) -> Any:
@@ -60,7 +88,7 @@ def torch_phases() -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model")
-    parser.add_argument("how", choices=("bare", "inspect", "build"))
+    parser.add_argument("how", choices=("bare", "eager", *FLOORS, "inspect", "build"))
     parser.add_argument("--session", default="")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--profile", action="store_true", help="sample where the time goes (a few per cent of it)")
@@ -71,7 +99,7 @@ def main() -> None:
     settled(arguments.device)
     started_s, before = time.perf_counter(), times()
     with sampled(arguments.profile) as profile, observing:
-        models.train_step(torch.compile(model), example)
+        models.train_step(model if arguments.how == "eager" else torch.compile(model), example)
         settled(arguments.device)
     wall_s, after = time.perf_counter() - started_s, times()
     own_s = after.user + after.system - before.user - before.system

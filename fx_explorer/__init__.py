@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fx_explorer.publishing import is_looked_at, publish, publish_run
+
 if TYPE_CHECKING:
     from fx_explorer.capture.record import record
     from fx_explorer.precompile import Precompile
     from fx_explorer.stages import Stages
 
-__all__ = ["Precompile", "Stages", "__version__", "record"]
+__all__ = ["Precompile", "Stages", "__version__", "is_looked_at", "publish", "publish_run", "record"]
 
 __version__ = "0.1.0"
 

@@ -1,23 +1,27 @@
 """Documents (whatever a pane can show) and places in them, which selection, links, find and
 back/forward all use.
 
-A document is a source file, a graph (its rows are nodes) or an artifact (bytecode, IR, output code,
-a kernel's code). A library call has no code of its own: its place is the line of the output code
-that makes the call.
+A document is a source file, a graph (its rows are nodes), a graph as Python or as a table (written
+when it is looked at), or an artifact (bytecode, IR, output code, a kernel's code). A library call
+has no code of its own: its place is the line of the output code that makes the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from fx_explorer import model
+from fx_explorer.analysis.graph_code.texts import FORM_TITLES, GraphForm, graph_text
 from fx_explorer.analysis.words import file_name
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import sources_to_read
 
-DocumentKind = Literal["source", "graph", "artifact"]
+DocumentKind = Literal["source", "graph", "artifact"] | GraphForm
+
+OF_GRAPHS: tuple[DocumentKind, ...] = ("graph", *get_args(GraphForm))
+"""Kinds whose id is that of a Graph, and whose lines are nodes."""
 
 GRAPH_TITLES: dict[str, str] = {
     "dynamo": "Dynamo graph",
@@ -49,7 +53,7 @@ class Document:
 
     kind: DocumentKind
     id: int
-    """Id of the SourceFile, Graph or Artifact."""
+    """Id of the SourceFile, Artifact, or Graph."""
     title: str = field(default="", compare=False)
     language: str = field(default="text", compare=False)
     """A language of highlight.py; ``graph`` for a graph."""
@@ -77,7 +81,12 @@ def documents(reader: SessionReader) -> list[Document]:
     every = source_documents(reader)
     for compilation in reader.rows(model.Compilation):
         every += documents_of(reader, compilation)
-    return every
+    return every + front_end_documents(reader)
+
+
+def front_end_documents(reader: SessionReader) -> list[Document]:
+    """Return the graphs that other front ends than Dynamo made; they belong to no compilation."""
+    return [graph_document(graph) for graph in reader.rows(model.Graph, stage="front_end")]
 
 
 def read_sources(reader: SessionReader) -> list[Document]:
@@ -103,10 +112,22 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
     (kernels/candidates.py), not here.
     """
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
+    published = _positions(reader.rows(model.PublishedStage, compilation=compilation.id), graphs)
     found = [graph_document(g, compilation.name) for g in graphs]
     artifacts = reader.rows(model.Artifact, compilation=compilation.id)
     found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in _OF_CONFIGURATIONS]
-    return sorted(found, key=_stage_order)
+    return sorted(found, key=lambda document: (*_stage_order(document), published.get((document.kind, document.id), 0)))
+
+
+def _positions(stages: Sequence[model.PublishedStage], graphs: Sequence[model.Graph]) -> dict[tuple[str, int], int]:
+    """Return (kind, id) of a document → where it comes among those that the backend published: a
+    nested graph where the one around it does.
+    """
+    found = {("graph", one.graph) if one.graph else ("artifact", one.artifact): one.position for one in stages}
+    for graph in graphs if stages else ():
+        if graph.stage == "backend" and ("graph", graph.parent) in found:
+            found["graph", graph.id] = found["graph", graph.parent]
+    return found
 
 
 def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
@@ -146,6 +167,14 @@ def graph_document(graph: model.Graph, owner: str = "") -> Document:
     )
 
 
+def graph_form(document: Document, kind: DocumentKind) -> Document:
+    """Return the document of the same graph that is its rows, its code or its table."""
+    title = document.title.removesuffix(f" · {FORM_TITLES.get(document.kind, '')}")
+    language = {"graph": "graph", "code": "python"}.get(kind, "text")
+    shown = f"{title} · {FORM_TITLES[kind]}" if kind in FORM_TITLES else title
+    return replace(document, kind=kind, title=shown, language=language)
+
+
 def artifact_document(artifact: model.Artifact, owner: str = "") -> Document:
     return Document(
         "artifact",
@@ -165,6 +194,11 @@ def graph_title(graph: model.Graph) -> str:
     ``Joint graph · Block.forward``.
     """
     title = GRAPH_TITLES.get(graph.stage, graph.stage)
+    if graph.stage == "backend":
+        return " · ".join(filter(None, (graph.label, graph.direction, graph.name)))
+    if graph.stage == "front_end":
+        front_end, _, name = graph.name.partition(".")
+        return " · ".join(filter(None, (model.FRONT_END_CALLS.get(front_end, front_end), name)))
     if graph.stage == "post_grad":
         title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
     elif graph.stage == "forward" and graph.direction == "inference":
@@ -188,9 +222,9 @@ def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Docum
     """Return the document with this kind and id. Raises KeyError when there is none."""
     if kind == "source":
         return source_document(reader.get(model.SourceFile, row_id))
-    if kind == "graph":
+    if kind in OF_GRAPHS:
         graph = reader.get(model.Graph, row_id)
-        return graph_document(graph, _owner(reader, graph.compilation))
+        return graph_form(graph_document(graph, _owner(reader, graph.compilation)), kind)
     artifact = reader.get(model.Artifact, row_id)
     return artifact_document(artifact, _owner(reader, artifact.compilation))
 
@@ -203,11 +237,13 @@ def _owner(reader: SessionReader, compilation: int) -> str:
 
 
 def text_of(reader: SessionReader, document: Document) -> str:
-    """Return the text of a source file or an artifact; empty for a graph, whose rows are read by
-    page.
+    """Return the text of a source file, of an artifact, or of a graph as code or table; empty for
+    a graph itself, whose rows are read by page.
     """
     if document.kind == "graph":
         return ""
+    if document.kind == "code" or document.kind == "table":
+        return graph_text(reader, document.kind, document.id).text
     if document.kind == "source":
         return reader.text(reader.get(model.SourceFile, document.id).text)
     return reader.text(reader.get(model.Artifact, document.id).text)
@@ -227,7 +263,10 @@ def rows_of(reader: SessionReader, document: Document, start: int = 0, stop: int
 
 
 def node_at(reader: SessionReader, place: Place) -> model.Node | None:
-    """Return the node on this row of a graph; None elsewhere."""
+    """Return the node on this row of a graph, or on this line of its code; None elsewhere."""
+    if place.document.kind == "code" or place.document.kind == "table":
+        node = graph_text(reader, place.document.kind, place.document.id).node_of_line.get(place.line, 0)
+        return next(iter(reader.by_ids(model.Node, [node])), None)
     if place.document.kind != "graph":
         return None
     found = rows_of(reader, place.document, place.line, place.line + 1)
@@ -239,6 +278,15 @@ def node_at(reader: SessionReader, place: Place) -> model.Node | None:
 
 def place_of_node(reader: SessionReader, node: model.Node) -> Place:
     return Place(document_of(reader, "graph", node.graph), node.position)
+
+
+def place_of_row(reader: SessionReader, document: Document, position: int) -> Place:
+    """Return the place in a document of a graph, whatever its kind, of the node on this row of it."""
+    if document.kind == "code" or document.kind == "table":
+        graph = reader.get(model.Graph, document.id)
+        written = graph_text(reader, document.kind, document.id)
+        return Place(document, written.line_of_node.get(graph.first_node + position, 0))
+    return Place(document, position)
 
 
 def places_of_nodes(reader: SessionReader, node_ids: Sequence[int]) -> list[Place]:

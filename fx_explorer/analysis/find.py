@@ -1,5 +1,5 @@
-"""Find anything: nodes, kernels, source lines and graph breaks that contain what was typed, best
-first.
+"""Find anything: nodes, kernels, source lines, lines of what a backend published, and graph breaks
+that contain what was typed, best first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.documents import (
+    Document,
     Place,
     document_of,
     lines_of,
     place_of_kernel,
     read_sources,
 )
+from fx_explorer.analysis.published.stages import published_stages
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import nodes_beginning, nodes_containing
 
@@ -47,7 +49,8 @@ def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
         _breaks(reader, words),
         _kernels(reader, words),
         _nodes(reader, words, limit),
-        _source_lines(reader, words),
+        _lines(reader, words, read_sources(reader)),
+        _lines(reader, words, [one.document for one in published_stages(reader) if one.document.kind == "artifact"]),
     ]
     found = [match for kind in kinds for match in islice(kind, limit)]
     return sorted(found, key=lambda match: match.rank)[:limit]
@@ -89,8 +92,8 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
         yield Match("node", node.name, f"{node.target} · {where}", Place(document, node.position), _rank(node.name, words))
 
 
-def _source_lines(reader: SessionReader, words: list[str]) -> Iterator[Match]:
-    for document in read_sources(reader):
+def _lines(reader: SessionReader, words: list[str], documents: Iterable[Document]) -> Iterator[Match]:
+    for document in documents:
         for number, line in enumerate(lines_of(reader, document)):
             if _contains((line,), words):
                 yield Match("line", line.strip(), f"{document.title}:{number + 1}", Place(document, number), 2)

@@ -14,6 +14,7 @@ from fx_explorer.analysis.documents import (
     Document,
     Place,
     documents_of,
+    front_end_documents,
     kernel_place,
     place_of_path,
     read_sources,
@@ -59,6 +60,26 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
         heading, *own = (replace(entry, depth=entry.depth + depth) for entry in _compilation(reader, compilation))
         entries.append(heading)
         pending += [own, *((variant, depth + 1) for variant in reversed(variants.get(compilation.id, [])))]
+    return entries + _front_ends(reader)
+
+
+def _front_ends(reader: SessionReader) -> list[OutlineEntry]:
+    """Return the graphs of other front ends than Dynamo, and where those that made none refused."""
+    rows = reader.rows(model.FrontEnd)
+    if not rows:
+        return []
+    documents = {document.id: document for document in front_end_documents(reader)}
+    entries = [OutlineEntry(0, "Other front ends", counted(len(rows), "front end"))]
+    for row in rows:
+        title, document = model.FRONT_END_CALLS[row.name], documents.get(row.graph)
+        if document:
+            entries.append(OutlineEntry(1, title, counted(document.line_count, "node"), "ok", Place(document)))
+            inside = [one for one in documents.values() if one.title.startswith(f"{title} · ")]
+            entries += (OutlineEntry(2, one.title, counted(one.line_count, "node"), "ok", Place(one)) for one in inside)
+            continue
+        why = "took too long" if row.state == "timed_out" else "refused"
+        where = f" at {in_file(row.file, row.line)}" if row.line else ""
+        entries.append(OutlineEntry(1, title, f"{why}{where}", "failed", place_of_path(reader, row.file, row.line)))
     return entries
 
 

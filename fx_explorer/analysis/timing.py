@@ -18,6 +18,7 @@ STAGE_IN_WORDS: dict[str, str] = {
     "joint": "tracing forward and backward (AOTAutograd)",
     "forward": "the forward graph (AOTAutograd)",
     "backward": "the backward graph (AOTAutograd)",
+    "backend": "the backend's own work",
     "post_grad": "passes on the final graphs",
     "schedule": "lowering and fusing (Inductor)",
     "output_code": "writing code (Inductor)",
@@ -39,10 +40,13 @@ _OUTER_EVENTS_OF_A_HIT = {
 what they would make.
 """
 
+BACKEND_CALL = "backend_compile"
+"""Event of ``dynamo_timed`` around the call of a backend: Inductor's, or another one's own work."""
+
 STAGE_OF_OUTER_EVENT: dict[str, model.Stage] = {
     "dynamo": "dynamo",
     "entire_frame_compile": "dynamo",
-    "backend_compile": "pre_grad",
+    BACKEND_CALL: "pre_grad",
     "create_aot_dispatcher_function": "joint",
     "inductor_compile": "post_grad",
     "fx_codegen_and_compile": "post_grad",
@@ -126,7 +130,9 @@ def exclusive_seconds(spans: Sequence[model.Span], loading: Mapping[int, frozens
             open_spans.pop()
         around_end, around_stage = open_spans[-1] if open_spans else (float("inf"), "")
         is_loading = span.name in (loading or {}).get(span.compilation, ())
-        stage = FROM_CACHE if is_loading else span.stage or STAGE_OF_OUTER_EVENT.get(span.name) or around_stage
+        is_backends = span.name == BACKEND_CALL and around_stage == "backend"
+        outer_stage = around_stage if is_backends else STAGE_OF_OUTER_EVENT.get(span.name)
+        stage = FROM_CACHE if is_loading else span.stage or outer_stage or around_stage
         open_spans.append((min(span.start_s + span.duration_s, around_end), stage))
     advance(max((s.start_s + s.duration_s for s in spans), default=0.0))
     return seconds

@@ -39,6 +39,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "why values are saved or computed again": ("aot.partition_choices", "cut_hook"),
     "graphs of nested compile regions": ("aot.nested_regions", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
+    "what backends ask torch's partitioner": ("backends.partitions", "partitioner_hook"),
     "functions captured ahead of any call": ("dynamo.ahead_of_time", "capture_hook"),
     "functions compiled to be saved": ("dynamo.ahead_of_time", "file_hook"),
     "bytecode": ("dynamo.bytecode.listing", "bytecode_hook"),
@@ -48,6 +49,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "where graph breaks are in their lines": ("dynamo.breaks.break_hooks", "extent_hook"),
     "resume functions": ("dynamo.breaks.break_hooks", "resume_hook"),
     "tensors at graph breaks": ("dynamo.breaks.break_hooks", "local_tensor_hook"),
+    "for how long the program holds what graphs return": ("dynamo.breaks.returned_storages", "returned_storage_hook"),
     "functions whose compilation was given up": ("dynamo.fallbacks", "given_up_hook"),
     "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
     "regions": ("aot.regional", "regional_backend"),
@@ -55,6 +57,8 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the stance": ("dynamo.options_in_force", "stance_hook"),
     "the options in force": ("dynamo.options_in_force", "config_hook"),
     "how kernels are launched": ("inductor.launches.kernel_launches", "launch_hook"),
+    "what backends publish": ("backends.listening", "publish_hook"),
+    "how often compiled entries are called": ("backends.entries", "entry_hook"),
     "what the autotuner chose from": ("inductor.autotuning.tuned_choices", "choices_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the

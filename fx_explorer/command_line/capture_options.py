@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fx_explorer.argument_types import option, seconds
+from fx_explorer.argument_types import option, seconds, words
 from fx_explorer.errors import UsageError
-from fx_explorer.model import GUARD_FILTER, CaptureRequest, Gpu
+from fx_explorer.model import FRONT_END_LIMIT_S, FRONT_ENDS, GUARD_FILTER, CaptureRequest, Gpu
 
 
 def add_allow_argument(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,36 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
         action="store_true",
         help="call the target once more, and record what Dynamo's bytecode does, instruction by instruction",
     )
+    add_front_end_arguments(parser)
     add_worker_arguments(parser)
+
+
+def add_front_end_arguments(parser: argparse.ArgumentParser) -> None:
+    beside = parser.add_argument_group("other front ends beside Dynamo")
+    beside.add_argument(
+        "--frontend",
+        metavar="NAME",
+        action="extend",
+        default=[],
+        type=front_ends,
+        help=f"show the graph that it makes of the same target, too: {', '.join(FRONT_ENDS)}, all; A,B or repeated",
+    )
+    beside.add_argument(
+        "--frontend-limit",
+        metavar="SECONDS",
+        type=seconds,
+        default=FRONT_END_LIMIT_S,
+        help="stop each of them after so long (default: 120)",
+    )
+
+
+def front_ends(text: str) -> tuple[str, ...]:
+    """Parse ``symbolic_trace,export``, or ``all``."""
+    wanted = words(text)
+    unknown = [one for one in wanted if one not in (*FRONT_ENDS, "all")]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no front end; there are {', '.join(FRONT_ENDS)}, and all")
+    return FRONT_ENDS if "all" in wanted else wanted
 
 
 def add_call_arguments(parser: argparse._ActionsContainer) -> None:
@@ -63,7 +92,9 @@ def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = Fal
 def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> None:
     """Add how to compile. ``build`` is the default of ``--build``."""
     how = parser.add_argument_group("how to compile")
-    how.add_argument("--backend", default="inductor", help="any backend that torch knows (default: inductor)")
+    how.add_argument(
+        "--backend", default="inductor", help="any backend that torch knows, or FILE.py:FUNCTION (default: inductor)"
+    )
     how.add_argument("--mode", default="", help="mode of torch.compile, e.g. max-autotune")
     how.add_argument(
         "--dynamic",
@@ -154,6 +185,8 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         ledger=getattr(arguments, "ledger", False),
         workspaces=getattr(arguments, "workspaces", False),
         record_bytecode=getattr(arguments, "record_bytecode", False),
+        front_ends=tuple(dict.fromkeys(getattr(arguments, "frontend", ()))),
+        front_end_limit_s=getattr(arguments, "frontend_limit", FRONT_END_LIMIT_S),
         gpu=gpu,
         no_weights=getattr(arguments, "no_weights", False),
     )

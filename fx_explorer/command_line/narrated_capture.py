@@ -16,7 +16,7 @@ from pathlib import Path
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.progress import CaptureNarration
-from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.model import CaptureRequest, Outcome, SupportReport
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import has_compiled
 
@@ -54,6 +54,8 @@ async def _follow(
         progress.tell(outcome.message)
     else:
         progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
+        for line in support_words(capture.session_path):
+            progress.tell(line)
     for line in leftovers.news():
         progress.tell(line)
     code = exit_code(outcome, as_script=request.as_script, stopped_by=capture.stopped_by)
@@ -128,6 +130,18 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
+
+
+def support_words(session: Path) -> list[str]:
+    """Say how much a backend other than Inductor supports, and what tells more; nothing without one."""
+    with SessionReader(session) as reader:
+        if not reader.count(SupportReport):
+            return []
+        from fx_explorer.analysis.backends.amounts import summaries
+        from fx_explorer.analysis.backends.verdict import short_verdict
+
+        told = [sentence for one in summaries(reader) for sentence in short_verdict(one)]
+        return [*told, f"operators and segments: fx-explorer support {session}"]
 
 
 def closing_words(outcome: Outcome, session: Path, *, is_complete: bool) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
+from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pairs
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
 from fx_explorer.analysis.diff import CUT_IN_WORDS, difference_in_words
 from fx_explorer.analysis.words import counted
@@ -126,10 +127,21 @@ def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> 
     for name, one, other in ((names[0], left, right), (names[1], right, left)):
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
+    yield from _published(stage_pairs(left, right))
     yield ""
     pairs = kernel_pairs(left, right)
     yield from _kernels(pairs)
     yield from _resources(left, right, pairs, names)
+
+
+def _published(pairs: list[StagePair]) -> Iterator[str]:
+    """Yield what differs in the stages that backends of the user's own published."""
+    if not pairs:
+        return
+    yield ""
+    yield "stages published by the backend, by their names:"
+    for pair in pairs:
+        yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {pair.difference}"
 
 
 def _kernels(pairs: list[KernelPair]) -> Iterator[str]:

@@ -32,13 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="build and run the kernels as the script alone would, or only generate them (default: build, but with --gpu)",
     )
     add_gpu_arguments(parser)
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        default="",
+        help="the backend in place of those that the script gives to torch.compile: a registered one, or FILE.py:FUNCTION",
+    )
     add_setting_argument(parser)
     add_strictness_arguments(parser)
     parser.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
     add_worker_arguments(parser)
     parser.usage = "%(prog)s [OPTIONS] SCRIPT [-- ARGS]"
     # The script says itself how it compiles.
-    parser.set_defaults(as_script=True, backend="inductor", mode="", dynamic=None, option=[])
+    parser.set_defaults(as_script=True, mode="", dynamic=None, option=[])
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,4 +62,7 @@ def request_of_run(arguments: argparse.Namespace) -> CaptureRequest:
     """
     if arguments.build is None:
         arguments.build = arguments.gpu is None
+    if arguments.backend:
+        arguments.setting = [*arguments.setting, ("compile.backend", arguments.backend)]
+    arguments.backend = arguments.backend or "inductor"
     return request_from(arguments)

@@ -18,10 +18,13 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
+from fx_explorer.model.rows.backend_run import BackendEntry, BackendInstruction, BackendRun
+from fx_explorer.model.rows.backend_support import NodeSupport, SaidBy, Support, SupportReport
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
-from fx_explorer.model.rows.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
+from fx_explorer.model.rows.cut import AtTheEnd, Fallback, FallbackKind, LocalTensor, ResumeFunction, ReturnedStorage
+from fx_explorer.model.rows.front_end import FRONT_END_CALLS, FRONT_END_LIMIT_S, FRONT_ENDS, FrontEnd, FrontEndName
 from fx_explorer.model.rows.graph import Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.rows.guard import (
     GUARD_FILTER,
@@ -74,7 +77,8 @@ from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, S
 from fx_explorer.model.rows.partition_choice import PartitionChoice
 from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
 from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
-from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.published_stage import PublishedStage
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -97,6 +101,9 @@ from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 __all__ = [
     "CONSOLE",
     "DIRECTIONS",
+    "FRONT_ENDS",
+    "FRONT_END_CALLS",
+    "FRONT_END_LIMIT_S",
     "GATES",
     "GATE_STAGES",
     "GATE_WORDS",
@@ -116,6 +123,10 @@ __all__ = [
     "Argument",
     "Artifact",
     "ArtifactKind",
+    "AtTheEnd",
+    "BackendEntry",
+    "BackendInstruction",
+    "BackendRun",
     "Beginning",
     "BenchAnswer",
     "BenchCell",
@@ -153,6 +164,8 @@ __all__ = [
     "FilterAnswer",
     "FindingKind",
     "Frame",
+    "FrontEnd",
+    "FrontEndName",
     "Gate",
     "Gpu",
     "Graph",
@@ -172,6 +185,7 @@ __all__ = [
     "KernelLaunch",
     "KernelTime",
     "LedgerCall",
+    "LedgerGap",
     "LedgerKind",
     "LedgerOperator",
     "LedgerStep",
@@ -186,6 +200,7 @@ __all__ = [
     "Measurement",
     "Metric",
     "Node",
+    "NodeSupport",
     "Notice",
     "NoticeKind",
     "OptionInForce",
@@ -195,10 +210,13 @@ __all__ = [
     "PartitionChoice",
     "PassFile",
     "Pause",
+    "PublishedStage",
     "Recompile",
     "RegionLowering",
     "ResumeFunction",
+    "ReturnedStorage",
     "RunEnd",
+    "SaidBy",
     "SavedTensor",
     "SetBy",
     "Setting",
@@ -209,6 +227,8 @@ __all__ = [
     "Stage",
     "Status",
     "StepKind",
+    "Support",
+    "SupportReport",
     "Symbol",
     "SymbolEvent",
     "SymbolEventKind",

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from fx_explorer.model.checked_json import checked
 from fx_explorer.model.gpu import Gpu
+from fx_explorer.model.rows.front_end import FRONT_END_LIMIT_S
 from fx_explorer.model.rows.option import STANCE
 from fx_explorer.model.rows.stepping import GATES, Changes, Gate, Pause
 from fx_explorer.model.stage import Direction, Stage
@@ -101,6 +102,10 @@ class CaptureRequest:
     """Call the target once more when it has run, and record what Dynamo's bytecode does
     (BytecodeRun).
     """
+    front_ends: tuple[str, ...] = ()
+    """Names of FRONT_ENDS: what each of them makes of the target is recorded, too (FrontEnd)."""
+    front_end_limit_s: float = FRONT_END_LIMIT_S
+    """Seconds that each of them may take."""
     gpu: Gpu | None = None
     """A GPU that is not there, to generate code for; nothing can be run on it."""
     no_weights: bool = False
@@ -125,7 +130,9 @@ class CaptureRequest:
     def from_json(cls, text: str) -> CaptureRequest:
         fields = json.loads(text)
         gpu = Gpu.from_json(fields["gpu"]) if fields.get("gpu") else None
-        return cls(**{**fields, "arguments": tuple(fields["arguments"]), "gpu": gpu})
+        return cls(
+            **{**fields, "arguments": tuple(fields["arguments"]), "front_ends": tuple(fields.get("front_ends", ())), "gpu": gpu}
+        )
 
 
 OutcomeKind = Literal["finished", "raised", "exited", "killed", "timed_out", "cancelled", "not_started", "incomplete"]
@@ -249,6 +256,8 @@ class Notice:
     seconds: float = 0.0
     gate: Gate | None = None
     direction: Direction = ""
+    published: str = ""
+    """At the gate ``backend``, what the backend has published: ``segments of small_backend``."""
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None, 0.0)})

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.amounts import summaries
+from fx_explorer.analysis.backends.support import backend_support
 from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.call_tree import call_trees
@@ -34,13 +36,16 @@ from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import OtherVariant, other_variants
+from fx_explorer.report.backends import backends_of_report
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
+from fx_explorer.report.front_ends import front_ends
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
 from fx_explorer.report.performance.bench_report import bench_object
 from fx_explorer.report.performance.ledger_report import ledger_object
 from fx_explorer.report.performance.memory_report import memory_of_report
+from fx_explorer.report.support_report import support_object
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import target_counts
 from fx_explorer.session.queries.guards import check_count, filtered
@@ -81,9 +86,12 @@ def json_report(reader: SessionReader) -> Json:
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
             "bytecode_run": bytecode_run(reader),
+            "backends": backends_of_report(reader),
             "bench": _bench(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
+            "support": support_object(summaries(reader), backend_support(reader)),
+            "front_ends": front_ends(reader),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.comparing.kernel_pairs import KernelPair, code_diff, kernel_pairs
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated
+from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pairs
 from fx_explorer.analysis.comparing.two_sessions import breaks_of_one, figures_of_both
 from fx_explorer.analysis.kernels.candidates import Candidate
 from fx_explorer.analysis.kernels.counts import KernelUse
@@ -30,7 +31,19 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
             "only_left": [_break(one) for one in breaks_of_one(left, right)],
             "only_right": [_break(one) for one in breaks_of_one(right, left)],
         },
+        "published": [_stage(one) for one in stage_pairs(left, right)],
         "kernels": [_pair(left, right, one) for one in kernel_pairs(left, right)],
+    }
+
+
+def _stage(one: StagePair) -> Json:
+    return {
+        "compilation": one.compilation,
+        "name": one.name,
+        "direction": one.direction or None,
+        "left": one.left.size if one.left else None,
+        "right": one.right.size if one.right else None,
+        "difference": one.difference,
     }
 
 

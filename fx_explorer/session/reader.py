@@ -238,7 +238,9 @@ class SessionReader:
         """Return the ids of nodes whose user stack passes through this line; ``innermost``: whose
         last frame is this line.
         """
-        condition = " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
+        # What other front ends made is found by line, too, where it is asked for.
+        condition = " AND node.graph NOT IN (SELECT id FROM graph WHERE stage='front_end')"
+        condition += " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
         found = self._query(
             "SELECT node.id FROM stack_line JOIN node ON node.stack=stack_line.stack"
             f"{condition} WHERE stack_line.file=? AND stack_line.line=? ORDER BY node.id",

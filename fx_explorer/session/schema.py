@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -37,6 +37,13 @@ TABLES: dict[type, str] = {
     model.Compilation: "compilation",
     model.Artifact: "artifact",
     model.Graph: "graph",
+    model.PublishedStage: "published_stage",
+    model.SupportReport: "support_report",
+    model.NodeSupport: "node_support",
+    model.BackendEntry: "backend_entry",
+    model.BackendRun: "backend_run",
+    model.BackendInstruction: "backend_instruction",
+    model.FrontEnd: "front_end",
     model.Node: "node",
     model.Edge: "edge",
     model.Stack: "stack",
@@ -55,6 +62,7 @@ TABLES: dict[type, str] = {
     model.GraphBreak: "graph_break",
     model.ResumeFunction: "resume_function",
     model.LocalTensor: "local_tensor",
+    model.ReturnedStorage: "returned_storage",
     model.Fallback: "fallback",
     model.Guard: "guard",
     model.GuardCheck: "guard_check",
@@ -86,6 +94,7 @@ TABLES: dict[type, str] = {
     model.LedgerCall: "ledger_call",
     model.LedgerStep: "ledger_step",
     model.LedgerOperator: "ledger_operator",
+    model.LedgerGap: "ledger_gap",
 }
 
 FIXED_SQL = """
@@ -105,6 +114,9 @@ CREATE INDEX node_graph ON node(graph, position);
 CREATE INDEX node_stack ON node(stack);
 CREATE INDEX node_name ON node(name);
 CREATE INDEX edge_producer ON edge(producer);
+CREATE INDEX published_stage_compilation ON published_stage(compilation);
+CREATE INDEX support_report_graph ON support_report(graph);
+CREATE INDEX backend_instruction_run ON backend_instruction(run);
 CREATE INDEX artifact_compilation ON artifact(compilation);
 CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);
@@ -129,6 +141,7 @@ _PRIMARY_KEYS: dict[type, str] = {
     model.WithoutKernel: "node",
     model.LineNode: "artifact, line, node, call",
     model.LineSource: "artifact, line, file, source_line",
+    model.NodeSupport: "report, node",
 }
 """Tables of pairs have no id of their own; they are stored sorted by this key."""
 

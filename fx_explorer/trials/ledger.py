@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CaptureRequest, CardCeiling, FilterAnswer, LedgerCall, LedgerOperator, LedgerStep
+from fx_explorer.model import CaptureRequest, CardCeiling, FilterAnswer, LedgerCall, LedgerGap, LedgerOperator, LedgerStep
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.trials.break_times import why_not_measured
 from fx_explorer.trials.recapture import HERE, Told, TrialWorker, recapture, say_nothing, straight_through, to_its_end
@@ -27,6 +27,7 @@ class Ledger:
     ceilings: tuple[CardCeiling, ...]
     filters: tuple[FilterAnswer, ...] = ()
     """What torch's guard filters would drop."""
+    gaps: tuple[LedgerGap, ...] = ()
 
 
 async def account_for_call(request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE) -> Ledger:
@@ -51,7 +52,8 @@ def ledger_in(reader: SessionReader) -> Ledger | None:
     number = calls[-1].id
     steps, operators = reader.rows(LedgerStep, call=number), reader.rows(LedgerOperator, call=number)
     ceilings, filters = tuple(reader.rows(CardCeiling)), tuple(reader.rows(FilterAnswer))
-    return Ledger(calls[-1], tuple(steps), tuple(operators), ceilings, filters)
+    gaps = tuple(reader.rows(LedgerGap, call=number))
+    return Ledger(calls[-1], tuple(steps), tuple(operators), ceilings, filters, gaps)
 
 
 def add_ledger(session: Path, ledger: Ledger) -> None:
@@ -60,5 +62,6 @@ def add_ledger(session: Path, ledger: Ledger) -> None:
         call = writer.add(replace(ledger.call, id=0))
         writer.add_all(replace(row, id=0, call=call) for row in ledger.steps)
         writer.add_all(replace(row, id=0, call=call) for row in ledger.operators)
+        writer.add_all(replace(row, id=0, call=call) for row in ledger.gaps)
         writer.add_all(replace(row, id=0) for row in ledger.ceilings)
         writer.add_all(replace(row, id=0) for row in ledger.filters)

@@ -69,7 +69,15 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
     ``changes``, fields of a CaptureRequest.
     """
     plain = replace(
-        request, session="", pause="", stay=False, measure_breaks=False, ledger=False, workspaces=False, record_bytecode=False
+        request,
+        session="",
+        pause="",
+        stay=False,
+        measure_breaks=False,
+        ledger=False,
+        workspaces=False,
+        record_bytecode=False,
+        front_ends=(),
     )
     return replace(plain, **changes)
 

@@ -65,6 +65,12 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "& shows of every graph only the nodes of the region, and again everything.",
         "Moving",
     ),
+    "support": (
+        "First the parts of each graph in the order in which they can run, then every operator.\n"
+        "Below the list: what crosses the borders of a part, and why the graph is cut there. Enter goes to its first node.\n"
+        "In a graph ↩ marks what falls back. & on a node shows only its segment, or what falls back, and again everything.",
+        "Moving",
+    ),
     "sizes": (
         "Below the list: what was decided about the size, at which line, and the guards that mention it.\n"
         "Enter goes to the line that made it.",
@@ -75,6 +81,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "The chart shows what lies within what, from left to right in time; a number is so many short steps.\n"
         "▲ points at what the row under the cursor stands for; a click on a block goes to its row.\n"
         "Enter goes to your line, or to the line of the generated code.",
+        "Moving",
+    ),
+    "backend": (
+        "First the stages that the backend published, then how often what it made was called, then its last run.\n"
+        "Enter goes to the stage, and from an instruction to its line of the program.",
         "Moving",
     ),
     "bench": (

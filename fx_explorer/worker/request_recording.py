@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CONSOLE, Outcome
+from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
 from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.target.place import nothing_compiled
@@ -18,7 +18,11 @@ from fx_explorer.worker.usable_torch import importing_the_compiler, locale_in_wo
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording.state import Recording
+    from fx_explorer.worker.front_ends.kept_target import KeptTarget
     from fx_explorer.worker.virtual_gpu import VirtualGpu
+
+
+BACKEND_OF_PROGRAM = "--backend of fx-explorer run, or --setting compile.backend=NAME"
 
 
 class RequestRecording:
@@ -35,6 +39,8 @@ class RequestRecording:
         self._until = until
         self.recording: Recording | None = None
         """The recording; None before torch has been imported."""
+        self.kept_target: KeptTarget | None = None
+        """The target as it was before its first call, for other front ends than Dynamo."""
         self._ended: Callable[[], Outcome] = lambda: Outcome("finished")
         self._finish_stepping: Callable[[], None] = lambda: None
         """Lets the client step through what is left to compile, once the program has ended."""
@@ -57,12 +63,15 @@ class RequestRecording:
             from fx_explorer.capture.stepping.after_the_program import finish
             from fx_explorer.capture.stepping.gates import Gates
             from fx_explorer.capture.stepping.stepped_boundary import stepper_of
+            from fx_explorer.worker.target.backends import use_backend
             from fx_explorer.worker.target.stances import check_stance
 
         if locale_in_words():
             self._progress.note(locale_in_words())
         children.keep_from_dynamo(skip_code)
         check_stance(request.stance_wanted)
+        if request.compile_arguments.get("backend"):
+            use_backend(str(request.compile_arguments["backend"]), BACKEND_OF_PROGRAM)
         if request.settings:
             apply(request.settings)  # for good: the process ends with this request
         gates = Gates(request.pause, channel.send) if request.pause or request.stay else None
@@ -92,6 +101,8 @@ class RequestRecording:
         self._ended = ended
         if self.recording and self._progress.request.record_bytecode:
             self._record_steps(self.recording)
+        if self.recording and self._progress.request.front_ends:
+            self._record_front_ends(self.recording)
         if not self._progress.request.ledger:  # its graphs were compiled long before
             self._progress.say("the program has ended; its graphs are about to be compiled")
         self._finish_stepping()
@@ -121,6 +132,13 @@ class RequestRecording:
         if "torch" not in sys.modules:
             return "it never imported torch"
         return f"what it imported as torch, from {place_of_torch()}, has no code to run: is it installed in full?"
+
+    def _record_front_ends(self, recording: Recording) -> None:
+        from fx_explorer.worker.front_ends.recording import record_front_end
+
+        for name in self._progress.request.front_ends:
+            self._progress.say(f"tracing with {FRONT_END_CALLS.get(name, name)}")
+            record_front_end(recording, self._progress.request, name, self.kept_target)
 
     def _record_steps(self, recording: Recording) -> None:
         from fx_explorer.capture.dynamo.bytecode.bytecode_steps import record_steps

@@ -83,7 +83,8 @@ class TargetProgram:
             call_and_account(target, self._progress, recording, self._recorded.stop)
             return
         if not self._others:
-            call_target(target, self._progress, lambda ready: self._before_call(called, ready))
+            ended = recording.forward_ended if recording else lambda: None
+            call_target(target, self._progress, lambda ready: self._before_call(called, ready), ended)
             return
         from fx_explorer.worker.verify.verifying import call_and_verify
 
@@ -101,3 +102,7 @@ class TargetProgram:
         if self._recorded.recording:
             modules = users_modules(self._progress.place, self._request)
             self._recorded.recording.call_again = CalledOnce(ready, self._request, modules)
+            if self._request.front_ends:
+                from fx_explorer.worker.front_ends.kept_target import keep
+
+                self._recorded.kept_target = keep(ready, modules)

@@ -1,3 +1,4 @@
+import contextlib
 import gc
 import logging
 import os
@@ -15,8 +16,10 @@ import torch._inductor.config
 from torch import nn
 from torch._inductor import sizevars
 from torch._inductor.codegen import cpp
+from torch._inductor.graph import GraphLowering
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from benchmarks.compare_code import without_comments
 from fx_explorer.capture.inspecting import NotBuilt, inspecting
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from tests.capture.lowering import fresh_compiler
@@ -243,6 +246,7 @@ def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(mo
             self.own = self
 
     gc.unfreeze()  # what the tests have frozen
+    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     for free, is_there in ((90, True), (10, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda free=free: (free, 100))
@@ -250,6 +254,25 @@ def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(mo
             garbage = weakref.ref(Cycle())
             torch.compile(torch.cos, backend="eager")(torch.ones(3))
             assert (garbage() is not None) == is_there
+
+
+def test_garbage_that_may_hold_what_a_graph_break_cut_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.own = self
+
+    gc.unfreeze()  # what the tests have frozen
+    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
+
+    def cut(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    with fresh_compiler(), shortcuts():
+        garbage = weakref.ref(Cycle())
+        torch.compile(cut, backend="eager")(torch.ones(3))
+        assert garbage() is None
 
 
 def test_what_the_program_has_frozen_stays_frozen() -> None:
@@ -318,3 +341,58 @@ def test_vector_operations_are_wrapped_once_and_by_torch_again_afterwards() -> N
         assert vars(first) == vars(second)
         assert "add" in vars(second)
     assert vars(cpp.CppVecOverrides)["__new__"] is before
+
+
+def compared(relation: Any, left: Any, right: Any) -> str:
+    try:
+        return sympy.srepr(relation(left, right))
+    except TypeError as error:
+        return str(error)
+
+
+def test_comparisons_are_those_that_sympy_finds() -> None:
+    x, y = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "xy")
+    any_number = sympy.Symbol("x")
+    sides = [1, True, 0, sympy.Integer(1), sympy.Float(1), sympy.true, x, y, any_number, 64 * x + y, x - x + 1, FloorDiv(x, 4)]
+    relations = (sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)
+
+    def answers() -> list[str]:
+        evaluated = [compared(relation, a, b) for relation in relations for a in sides for b in sides]
+        return evaluated + [sympy.srepr(relation(x, x, evaluate=False)) for relation in relations]
+
+    by_sympy = answers()
+    own = vars(sympy.Eq)["__new__"]
+    with shortcuts():
+        assert vars(sympy.Eq)["__new__"] is not own
+        assert answers() == by_sympy
+        assert answers() == by_sympy, "kept"
+    assert vars(sympy.Eq)["__new__"] is own
+
+
+def test_sums_are_simplified_by_what_a_symbol_was_replaced_by_meanwhile() -> None:
+    sizes = sizevars.SizeVarAllocator()
+    x, y = (sympy.Symbol(name, integer=True) for name in "xy")
+    with shortcuts():
+        for _ in range(2):
+            assert sizes.simplify(x * (y + 2)) == x * y + 2 * x
+            assert sizes.simplify(x) == x
+        sizes.replacements[x] = sympy.Integer(3)
+        assert sizes.simplify(x * (y + 2)) == 3 * y + 6
+        assert sizes.simplify(x) == 3
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_shortcuts_change_nothing_of_what_is_generated(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+    def generated(around: contextlib.AbstractContextManager[None]) -> list[str]:
+        codes: list[str] = []
+        monkeypatch.setattr(GraphLowering, "save_output_code", staticmethod(codes.append))
+        with fresh_compiler(), around, inspecting():
+            torch.compile(lambda x: model(x).softmax(-1).square().sum(), dynamic=dynamic)(torch.randn(5, 8)).backward()
+        return [without_comments(code) for code in codes]  # these count the graphs of the process
+
+    bare = generated(contextlib.nullcontext())
+    assert len(bare) == 2
+    assert any("s77" in code or "s0" in code for code in bare) == dynamic
+    assert generated(shortcuts()) == bare

@@ -29,6 +29,7 @@ ROWS = [
     model.GraphBreak(0, 1, "GB0059", "print", "because", ("hint 1", "hint 2"), "mlp.py", 4, "print(x)"),
     model.ResumeFunction(0, 1, "torch_dynamo_resume_in_f_at_4", 4, ("x", "h")),
     model.LocalTensor(0, 1, "L['x']", 7, is_input=True),
+    model.ReturnedStorage(0, 1, (0, 2), 64, (7, 9), 2, is_saved_between=True, at_end="held"),
     model.Fallback(0, 0, "limit", "f", "mlp.py", 3, "GB0039", "too often", "because", ("a hint",), 5),
     model.Guard(0, 1, 0, "TENSOR_MATCH", "L['x']", "check", "check  # x"),
     model.GuardCheck(0, 1, 3, 0, "EQUALS_MATCH", "L['n']", "argument", "L['n'] == 3", cost_ns=12.5),
@@ -40,6 +41,7 @@ ROWS = [
     model.Span(0, 1, "GraphLowering.run", None, 0.5, 0.25),
     model.ConsoleLine(0, "stdout", "\x1b[31mred ☃"),
     model.Failure(0, 1, "compiler", "joint", "ValueError", "no"),
+    model.LedgerGap(0, 1, 2, "triton_a", "", 1e-5, (3, 4), (2e-6, 8e-6)),
     model.Verification(
         0, False, True, ("the example inputs",), {"output": 1}, math.inf, "output", ("one is infinite",), (), ()
     ),

@@ -11,7 +11,8 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.calling import check_backend, check_device, prepare_training
+from fx_explorer.worker.target.backends import use_backend
+from fx_explorer.worker.target.calling import check_device, prepare_training
 from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.target.target import Target, find_target
 
@@ -209,8 +210,8 @@ def test_a_target_called_like_a_standard_module_does_not_replace_it(tmp_path: Pa
 
 def test_an_unknown_backend_names_those_there_are() -> None:
     with pytest.raises(TargetError, match=r"no backend 'inducter'.*aot_eager.*inductor"):
-        check_backend("inducter")
-    check_backend("aot_eager")
+        use_backend("inducter")
+    use_backend("aot_eager")
 
 
 @pytest.mark.parametrize("name", ["cpuu", "cuda:77"])

@@ -16,6 +16,7 @@ from fx_explorer.model import (
     CardCeiling,
     Compilation,
     LedgerCall,
+    LedgerGap,
     LedgerKind,
     LedgerOperator,
     LedgerStep,
@@ -122,6 +123,8 @@ class LedgerFigures:
     """Name of a compilation → what was compiled."""
     guards: GuardCounts = field(default_factory=GuardCounts)
     """The guards of the compilations that a call runs through."""
+    gaps: tuple[LedgerGap, ...] = ()
+    """Where a GPU does nothing, in the order of the call."""
 
     @property
     def is_on_gpu(self) -> bool:
@@ -185,7 +188,8 @@ def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
         request = reader.request()
         functions = {row.name: SourceFunction(row.function, SourceLine(row.file, row.line)) for row in reader.rows(Compilation)}
         guards = guard_counts(reader, {entry.step.compilation for entry in entries} - {""})
-    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request, functions, guards)
+        gaps = tuple(sorted(reader.rows(LedgerGap, call=call.id), key=lambda row: row.position))
+    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request, functions, guards, gaps)
 
 
 class _Places:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from fx_explorer.analysis.bench.interval import factor, median_interval, ratios
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times, of_unknown_lines_s
 from fx_explorer.analysis.ledger.figures import KIND_IN_WORDS, WORK, LedgerFigures
+from fx_explorer.analysis.ledger.gaps import longest_gap
 from fx_explorer.analysis.ledger.remedies import MUCH, SOME, checks_in_words, remedies
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, listed, share
@@ -62,6 +63,7 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
     call_s, work_s = figures.call.call_s, figures.work_s
     if figures.is_on_gpu:
         yield f"The GPU computes for {run_time(work_s)} of it ({share(work_s, call_s)}) and waits for the rest."
+        yield from filter(None, [longest_gap(figures)])
     else:
         yield f"Kernels and library calls are {run_time(work_s)} of it ({share(work_s, call_s)})."
     around = [(kind, took_s) for kind, took_s in figures.by_kind if kind not in (*WORK, "wait") and took_s > SOME * call_s]

@@ -7,6 +7,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
+    OF_GRAPHS,
     Place,
     place_of_kernel,
     place_of_source,
@@ -64,7 +65,7 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
     """
     nodes = nodes_at(reader, place)[:limit]
     found = _to_lines(reader, nodes, limit)
-    if place.document.kind == "graph":
+    if place.document.kind in OF_GRAPHS:
         above = [(link.parent, link.how) for link in reader.parents(nodes)]
         below = [(link.child, link.how) for link in reader.children(nodes)]
         return (

@@ -13,10 +13,11 @@ from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.graph_code.texts import GraphForm, graph_text
 from fx_explorer.analysis.links.own_kernels import definition, own_lines_at
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.graphs import nodes_of_stage, nodes_on_line, nodes_on_same_lines
 from fx_explorer.session.queries.lines import call_lines, embedded_kernels, lines_computing
 from fx_explorer.session.queries.links import ancestors, descendants
 from fx_explorer.session.queries.nodes import user_stacks
@@ -63,6 +64,8 @@ class Selection:
         own = frozenset([self.place.line]) if document == self.place.document else frozenset()
         if document.kind == "graph":
             return own | self._rows_of_graph(document)
+        if document.kind == "code" or document.kind == "table":
+            return own | self._lines_of_graph(document, document.kind)
         if document.kind == "source":
             return own or self._lines_of_source(document)
         return own | self._lines_of_artifact(document) | self._lines_of_bytecode(document)
@@ -90,8 +93,16 @@ class Selection:
 
     @cached_property
     def below(self) -> frozenset[int]:
-        """Return the nodes, and all that came from them at every later stage."""
-        return descendants(self.reader, self.nodes)
+        """Return the nodes, and all that came from them at every later stage. A node of another
+        front end has no links: what is on its line stands for it.
+        """
+        if self.place.document.stage != "front_end":
+            return descendants(self.reader, self.nodes)
+        found = self.reader.by_ids(model.Node, self.nodes)
+        alike = {
+            one for node in found if node.line for one in self.reader.nodes_at_source(node.file, node.line, innermost=True)
+        }
+        return descendants(self.reader, [*self.nodes, *alike])
 
     @cached_property
     def family(self) -> frozenset[int]:
@@ -117,8 +128,24 @@ class Selection:
     def _rows_of_graph(self, document: Document) -> frozenset[int]:
         graph = self.reader.get(model.Graph, document.id)
         first, end = graph.first_node, graph.first_node + graph.node_count
-        family = self.across if self._is_across(document) else self.relatives
-        return frozenset(node - first for node in family if first <= node < end)
+        return frozenset(node - first for node in self._family_in(document) if first <= node < end)
+
+    def _lines_of_graph(self, document: Document, form: GraphForm) -> frozenset[int]:
+        lines = graph_text(self.reader, form, document.id).line_of_node
+        return frozenset(lines[node] for node in self._family_in(document) if node in lines)
+
+    def _on_same_lines(self, document: Document) -> frozenset[int]:
+        """Return the nodes of another front end that come from the selected line, or from those of the selected nodes."""
+        if self.place.document.id == document.id and self.place.document.stage == "front_end":
+            return frozenset(self.nodes)
+        if self.place.document.kind == "source":
+            return frozenset(nodes_on_line(self.reader, document.id, self.place.document.id, self.place.line + 1))
+        return frozenset(nodes_on_same_lines(self.reader, document.id, self.nodes))
+
+    def _family_in(self, document: Document) -> frozenset[int]:
+        if document.stage == "front_end":
+            return self._on_same_lines(document)
+        return self.across if self._is_across(document) else self.relatives
 
     # source
 

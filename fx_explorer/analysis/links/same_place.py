@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place, document_of, documents_of, node_at, source_document
+from fx_explorer.analysis.documents import (
+    OF_GRAPHS,
+    Document,
+    Place,
+    document_of,
+    documents_of,
+    graph_form,
+    node_at,
+    place_of_row,
+    source_document,
+)
 from fx_explorer.session import SessionReader
 
 
@@ -22,7 +32,7 @@ def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | 
     if node:
         row = _row_of_name(new, document, node.name)
         if row is not None:
-            return Place(document, row)
+            return place_of_row(new, document, row)
     return Place(document, max(0, min(place.line, document.line_count - 1)))
 
 
@@ -31,9 +41,11 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
         path = old.get(model.SourceFile, document.id).path
         found = new.rows(model.SourceFile, path=path, limit=1)
         return source_document(found[0]) if found else None
-    shown = document_of(old, document.kind, document.id)
+    is_of_graph = document.kind in OF_GRAPHS
+    shown = document_of(old, "graph" if is_of_graph else document.kind, document.id)
     compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
-    return _alike(shown, documents_of(new, compilations[0])) if compilations else None
+    alike = _alike(shown, documents_of(new, compilations[0])) if compilations else None
+    return graph_form(alike, document.kind) if alike and is_of_graph else alike
 
 
 def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.documents import Place, node_at
 from fx_explorer.analysis.links.own_kernels import callers, own_lines_at
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.lines import calls_on_line, kernel_around
@@ -24,6 +24,9 @@ def nodes_at(reader: SessionReader, place: Place) -> list[int]:
     if document.kind == "graph":
         graph = reader.get(model.Graph, document.id)
         return [graph.first_node + place.line] if 0 <= place.line < graph.node_count else []
+    if document.kind == "code" or document.kind == "table":
+        node = node_at(reader, place)
+        return [node.id] if node else []
     if document.kind == "source":
         return nodes_at_source(reader, document.id, place.line + 1) or callers(reader, own_lines_at(reader, place))
     return sorted(

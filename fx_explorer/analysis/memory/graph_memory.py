@@ -47,6 +47,19 @@ class GraphMemory:
     """Line of the output code → the kernel call on it."""
 
 
+@dataclass(frozen=True)
+class Segment:
+    """One compiled graph with its backward, and what is saved between them."""
+
+    forward: GraphMemory
+    backward: GraphMemory | None
+    saved: Sequence[model.SavedTensor]
+    captured_as: int = 0
+    """The compilation that Dynamo captured it in: its first variant."""
+    results: tuple[int, ...] = ()
+    """For each output of the forward, which result of Dynamo's graph it is; -1 where it is none."""
+
+
 def graph_memory(
     reader: SessionReader,
     compilation: model.Compilation,

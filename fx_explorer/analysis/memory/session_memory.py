@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.memory.graph_memory import GraphMemory, graph_memory, symbol_values
-from fx_explorer.analysis.memory.step import TANGENT, Segment, StepMemory, step_of
+from fx_explorer.analysis.memory.graph_memory import GraphMemory, Segment, graph_memory, symbol_values
+from fx_explorer.analysis.memory.step import TANGENT, StepMemory, step_of
 from fx_explorer.analysis.memory.wrapper_code import UnreadableCode
-from fx_explorer.analysis.variants.lineage import documents_of_variant, saving_variant, variants_in_use
+from fx_explorer.analysis.variants.lineage import documents_of_variant, first_variant, saving_variant, variants_in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import edited_graphs
 
@@ -33,6 +33,8 @@ class SessionMemory:
     """Compilations of the same functions for other inputs, which are other steps."""
     has_breaks: bool
     """Whether Python runs between the graphs: what that allocates is not known."""
+    is_watched: bool = False
+    """Whether it was seen for how long the program holds what its graphs return."""
 
     @property
     def is_known(self) -> bool:
@@ -48,7 +50,8 @@ def session_memory(reader: SessionReader) -> SessionMemory:
     found = (_segment(reader, compilation, symbols, unread) for compilation in compilations)
     segments = [segment for segment in found if segment]
     step = step_of(reader, segments, tangents_are_held=_tangents_are_held(reader, segments))
-    return SessionMemory(step, tuple(unread), left_out, bool(reader.count(model.GraphBreak)))
+    is_watched = bool(reader.count(model.ReturnedStorage))
+    return SessionMemory(step, tuple(unread), left_out, bool(reader.count(model.GraphBreak)), is_watched)
 
 
 def _of_one_step(reader: SessionReader) -> tuple[list[model.Compilation], int]:
@@ -67,12 +70,13 @@ def _segment(
 ) -> Segment | None:
     """Return a compilation's graphs, replayed; None when it has no forward that can be read."""
     replayed: dict[model.Direction, GraphMemory] = {}
-    for direction, graph, codes in _lowered(reader, compilation):
-        found = _replayed(reader, compilation, graph, codes, symbols)
+    results: dict[model.Direction, tuple[int, ...]] = {}
+    for lowered in _lowered(reader, compilation):
+        found = _replayed(reader, compilation, lowered, symbols)
         if isinstance(found, str):
-            unread.append(Unread(compilation.name, direction, found))
+            unread.append(Unread(compilation.name, lowered.direction, found))
         else:
-            replayed[direction] = found
+            replayed[lowered.direction], results[lowered.direction] = found, lowered.results
     forward = replayed.get("forward") or replayed.get("inference")
     if forward is None:
         return None
@@ -80,19 +84,28 @@ def _segment(
     if any(not row.output for row in saved):
         unread.append(Unread(compilation.name, "backward", "an earlier version captured it; capture it again"))
         return Segment(forward, None, ())
-    return Segment(forward, replayed.get("backward"), saved)
+    captured = first_variant(reader, compilation).id
+    return Segment(forward, replayed.get("backward"), saved, captured, results.get(forward.direction, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """A graph that kernels are made from."""
+
+    direction: model.Direction
+    graph: model.Graph
+    codes: list[model.Artifact]
+    """Its output codes: several where it was compiled in regions."""
+    results: tuple[int, ...]
+    """Which results of Dynamo's graph its outputs are, as AOTAutograd tells it."""
 
 
 def _replayed(
-    reader: SessionReader,
-    compilation: model.Compilation,
-    graph: model.Graph,
-    codes: list[model.Artifact],
-    symbols: Mapping[str, int],
+    reader: SessionReader, compilation: model.Compilation, lowered: _Lowered, symbols: Mapping[str, int]
 ) -> GraphMemory | str:
     """Return a graph's replay, or why there is none."""
     try:
-        return graph_memory(reader, compilation, graph, _only(codes), symbols)
+        return graph_memory(reader, compilation, lowered.graph, _only(lowered.codes), symbols)
     except UnreadableCode as error:
         return str(error)
 
@@ -105,10 +118,8 @@ def _only(codes: list[model.Artifact]) -> model.Artifact:
     return codes[0]
 
 
-def _lowered(
-    reader: SessionReader, compilation: model.Compilation
-) -> Iterator[tuple[model.Direction, model.Graph, list[model.Artifact]]]:
-    """Yield each direction that has a graph of its own, with its output codes."""
+def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[_Lowered]:
+    """Yield the graph of each direction that has one of its own."""
     documents = documents_of_variant(reader, compilation)
     before_edits = {before for before, _ in edited_graphs(reader)}
     graphs = reader.by_ids(model.Graph, (one.id for one in documents if one.kind == "graph"))
@@ -118,7 +129,8 @@ def _lowered(
         own = [one for one in whole_graphs if one.direction == direction and one.stage in _LOWERED]
         whole = [one for one in own if one.stage == "post_grad"] or own
         if whole:
-            yield direction, whole[-1], [one for one in codes if one.direction == direction and one.kind == "output_code"]
+            own_codes = [one for one in codes if one.direction == direction and one.kind == "output_code"]
+            yield _Lowered(direction, whole[-1], own_codes, next((one.results for one in own if one.results), ()))
 
 
 _DIRECTIONS: tuple[model.Direction, ...] = ("forward", "backward", "inference")

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.memory.crossings import Crossings
-from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory
+from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory, Segment
 from fx_explorer.analysis.memory.naming import InputName, InputNames
 from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
+from fx_explorer.analysis.memory.returned import ReturnedStorages
 from fx_explorer.analysis.memory.sizes import rounded
 from fx_explorer.session import SessionReader
 
@@ -89,15 +91,6 @@ class StepMemory:
     """Results of library calls whose element size was taken from the call's first argument."""
 
 
-@dataclass(frozen=True)
-class Segment:
-    """One compiled graph with its backward, and what is saved between them."""
-
-    forward: GraphMemory
-    backward: GraphMemory | None
-    saved: Sequence[model.SavedTensor]
-
-
 def step_of(reader: SessionReader, segments: Sequence[Segment], *, tangents_are_held: bool) -> StepMemory:
     """Put the graphs of a step together. ``tangents_are_held`` says whether the gradients of outputs
     are there in full, and until the end of the backward that takes them.
@@ -119,7 +112,12 @@ class _Assembly:
     """Parameters and buffers that were counted: two graphs may take the same."""
 
     def step(self) -> StepMemory:
-        self._names, self._crossings = InputNames(self.reader), Crossings(self.reader)
+        self._crossings = Crossings(self.reader)
+        self._names = self._input_names()
+        nodes = [{name: found.node for name, found in names.items()} for names in self._names]
+        self._returned = ReturnedStorages(self.reader, self.segments, nodes)
+        self._forward_ends = list(accumulate(one.forward.replayed.end for one in self.segments))
+        self._backward_begins = self._begins_of_backwards()
         kept = [self._forward(at, segment) for at, segment in enumerate(self.segments)]
         backward_from = self.now
         has_backward = any(segment.backward for segment in self.segments)
@@ -134,22 +132,32 @@ class _Assembly:
             held, tuple(self.moments), backward_from if has_backward else end, end, self.saved_bytes, self.assumed
         )
 
+    def _input_names(self) -> list[dict[str, InputName]]:
+        """Return the user's names of each graph's inputs, by torch's."""
+        found = InputNames(self.reader)
+        names = [(segment, found.of(segment.forward.placeholders.values())) for segment in self.segments]
+        return [{node.name: own[node.id] for node in one.forward.placeholders.values()} for one, own in names]
+
+    def _begins_of_backwards(self) -> list[int]:
+        """Return the moment at which each graph's backward begins: those behind it have run before."""
+        ends = [one.backward.replayed.end if one.backward else 0 for one in self.segments]
+        return [self._forward_ends[-1] + sum(ends[at + 1 :]) for at in range(len(ends))]
+
     # forward
 
     def _forward(self, at: int, segment: Segment) -> dict[int, Held]:
         """Run a graph forward. Return what it keeps for its backward, by the number of the storage."""
         graph, kept = segment.forward, {}
         producers = {node.id: node for node in self.reader.by_ids(model.Node, (row.producer for row in segment.saved))}
-        names = self._inputs(graph)
         saved = self._saved_storages(segment)
         outputs = self._outputs(segment)
         for number, lifetime in enumerate(graph.replayed.storages):
             if lifetime.is_argument:
-                self._add_input(segment, names, lifetime, is_saved=number in saved)
+                self._add_input(at, lifetime, is_saved=number in saved)
                 continue
             found = self._held(graph, lifetime, "temporary")
             if number in saved:
-                row, end = saved[number], self._end_of_output(at) if number in outputs else 0
+                row, end = saved[number], self._end_of_output(at, number) if number in outputs else 0
                 kept[number] = replace(
                     self._from_its_name_on(found, lifetime),
                     kind="activation",
@@ -159,7 +167,8 @@ class _Assembly:
                 )
                 self.saved_bytes += max(0, lifetime.size_bytes)
             elif number in outputs:
-                self.held.append(replace(self._from_its_name_on(found, lifetime), kind="output", end=self._end_of_output(at)))
+                end = self._end_of_output(at, number)
+                self.held.append(replace(self._from_its_name_on(found, lifetime), kind="output", end=end))
             else:
                 self.held.append(found)
         self._ran(graph)
@@ -175,15 +184,11 @@ class _Assembly:
             return replace(found, begin=begin)
         return found
 
-    def _inputs(self, graph: GraphMemory) -> dict[str, InputName]:
-        found = self._names.of(graph.placeholders.values())
-        return {node.name: found[node.id] for node in graph.placeholders.values()}
-
-    def _add_input(self, segment: Segment, names: dict[str, InputName], lifetime: Lifetime, *, is_saved: bool) -> None:
+    def _add_input(self, at: int, lifetime: Lifetime, *, is_saved: bool) -> None:
         """Add what is there before the step. What an earlier graph computed is counted there."""
-        name = names.get(lifetime.name, InputName(lifetime.name, "input"))
-        owner = segment.forward.compilation
-        if name.kind == "input" and self._is_computed(segment, name, lifetime):
+        name = self._names[at].get(lifetime.name, InputName(lifetime.name, "input"))
+        owner = self.segments[at].forward.compilation
+        if name.kind == "input" and self._is_computed(at, name, lifetime):
             if is_saved and not self._crossings.is_kept_before(name.node):
                 self.saved_bytes += max(0, lifetime.size_bytes)
             return
@@ -192,13 +197,14 @@ class _Assembly:
             self.there.add(key)
             self.held.append(Held(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER))
 
-    def _is_computed(self, segment: Segment, name: InputName, lifetime: Lifetime) -> bool:
-        """Return whether an input comes from an earlier graph: by the name that it has at the break, or
-        because it gets a gradient, which an input of the user's seldom does.
+    def _is_computed(self, at: int, name: InputName, lifetime: Lifetime) -> bool:
+        """Return whether an input comes from an earlier graph: as it was seen, by the name that it has
+        at the break, or because it gets a gradient, which an input of the user's seldom does.
         """
-        if segment is self.segments[0]:
+        if not at:
             return False
-        return bool(self._crossings.computed_by(name.node)) or lifetime.name in _with_gradient(segment)
+        is_known = self._returned.is_computed(name.node) or self._crossings.computed_by(name.node)
+        return bool(is_known) or lifetime.name in _with_gradient(self.segments[at])
 
     def _saved_storages(self, segment: Segment) -> dict[int, model.SavedTensor]:
         """Return the storages that are saved, each with the biggest value in it."""
@@ -214,25 +220,48 @@ class _Assembly:
         count = max((-row.output for row in segment.saved), default=0)
         return {number for output in returned[: len(returned) - count] for number in output}
 
-    def _end_of_output(self, at: int) -> int:
-        """Return until when the program holds what a graph returns: the last one's results until the
-        end, those of an earlier graph until the next one has run backward, which needs them.
-        """
-        return FOREVER if at == len(self.segments) - 1 else self._end_of_next(at)
+    def _end_of_output(self, at: int, number: int) -> int:
+        """Return until when something holds a storage that a graph returns."""
+        seen = self._returned.of(at, number)
+        return max(self._end_as_seen(at, one) for one in seen) if seen else self._end_unseen(at)
 
-    def _end_of_next(self, at: int) -> int:
-        forward = self.now + sum(one.forward.replayed.end for one in self.segments[at:])
-        behind = self.segments[at + 1 :]
-        return forward + sum(one.backward.replayed.end for one in behind if one.backward)
+    def _end_unseen(self, at: int) -> int:
+        """Return until when a result is taken to be held where nobody looked: the last graph's until the
+        end, those of an earlier one until the graphs behind it have run backward, which may need them.
+        """
+        return FOREVER if at == len(self.segments) - 1 else self._backward_begins[at]
+
+    def _end_as_seen(self, at: int, seen: model.ReturnedStorage) -> int:
+        """Return until when the program, a later graph or an operator in between holds a result."""
+        if seen.at_end == "held":
+            return FOREVER
+        if not seen.at_end:
+            return self._end_unseen(at)
+        ends = [self._forward_ends[self._returned.position(seen.held_before, at)]]
+        ends += [self._backward_begins[at]] if seen.is_saved_between else []
+        return max(*ends, *(self._end_in_taker(at, node) for node in seen.taken_by), 0)
+
+    def _end_in_taker(self, at: int, node: int) -> int:
+        """Return until when a later graph needs what it was given: while it runs and, where it saves it
+        for its backward, until that drops it.
+        """
+        taken = self._returned.taken_as(node)
+        if taken is None:
+            return self._backward_begins[at]
+        taker, number = taken
+        segment, ran = self.segments[taker], self._forward_ends[taker]
+        if segment.backward is None or number not in self._saved_storages(segment):
+            return ran
+        dropped = _dropped(segment, segment.backward, self._backward_begins[taker])
+        return max(ran, dropped.get(number, FOREVER))
 
     # backward
 
     def _backward(self, at: int, segment: Segment, graph: GraphMemory, kept: dict[int, Held]) -> None:
-        dropped = self._dropped(segment, graph)
+        dropped = _dropped(segment, graph, self.now)
         returned = {number for output in graph.replayed.returned for number in output}
-        names = self._inputs(segment.forward)
         self.held += [replace(one, end=max(one.end, dropped.get(number, FOREVER))) for number, one in kept.items()]
-        gradients = dict(_gradients(segment.forward, graph, names))
+        gradients = dict(_gradients(segment.forward, graph, self._names[at]))
         for number, lifetime in enumerate(graph.replayed.storages):
             if lifetime.is_argument:
                 self._add_tangent(at, graph, lifetime)
@@ -250,17 +279,6 @@ class _Assembly:
         before = [one.backward.replayed.end for one in self.segments[:at] if one.backward]
         own = self.segments[at].backward
         return self.now + (own.replayed.end if own else 0) + sum(before[-1:])
-
-    def _dropped(self, segment: Segment, graph: GraphMemory) -> dict[int, int]:
-        """Return when the backward drops each storage that the forward saved."""
-        ends = {one.name: one.dies for one in graph.replayed.storages if one.is_argument}
-        found: dict[int, int] = {}
-        for row in segment.saved:
-            dies = ends.get(row.name, 0)
-            end = FOREVER if dies is None else self.now + dies
-            for number in segment.forward.replayed.returned[row.output] if _is_within(row, segment) else ():
-                found[number] = max(found.get(number, 0), end)
-        return found
 
     def _add_tangent(self, at: int, graph: GraphMemory, lifetime: Lifetime) -> None:
         """Add the gradient of an output that the program's loss gives. Those of earlier graphs are
@@ -317,6 +335,18 @@ def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> mo
     """Return the node that computes a saved value; None for a copy of an input, which has no line."""
     node = producers.get(row.producer)
     return node if node and node.file else None
+
+
+def _dropped(segment: Segment, backward: GraphMemory, begin: int) -> dict[int, int]:
+    """Return when a backward that begins at ``begin`` drops each storage that its forward saved."""
+    ends = {one.name: one.dies for one in backward.replayed.storages if one.is_argument}
+    found: dict[int, int] = {}
+    for row in segment.saved:
+        dies = ends.get(row.name, 0)
+        end = FOREVER if dies is None else begin + dies
+        for number in segment.forward.replayed.returned[row.output] if _is_within(row, segment) else ():
+            found[number] = max(found.get(number, 0), end)
+    return found
 
 
 def _is_within(row: model.SavedTensor, segment: Segment) -> bool:

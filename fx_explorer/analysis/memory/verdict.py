@@ -125,10 +125,20 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.left_out:
         yield f"{counted(memory.left_out, 'compilation')} of the same functions for other inputs: the last of each is told."
     if memory.has_breaks:
-        yield (
-            "Each graph is taken to run once in a step, and what crosses a graph break to be dropped when no graph needs it "
-            "any more: where your code keeps it, or runs a graph several times, the peak is higher. --measure measures it."
+        yield _across_breaks(memory)
+
+
+def _across_breaks(memory: SessionMemory) -> str:
+    """Say what is assumed of the graphs on both sides of a break."""
+    if memory.is_watched:
+        return (
+            "Each graph is taken to run once in a step: where your code runs one several times, the peak is higher. "
+            "What crosses a graph break is held for as long as your code was seen to hold it."
         )
+    return (
+        "Each graph is taken to run once in a step, and what crosses a graph break to be dropped when no graph needs it "
+        "any more: where your code keeps it, or runs a graph several times, the peak is higher. --measure measures it."
+    )
 
 
 def name_of(one: Held) -> str:

@@ -17,12 +17,15 @@ from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.overview.backend_facts import backend_facts
 from fx_explorer.analysis.overview.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.regional_facts import regional_facts
+from fx_explorer.analysis.overview.support_facts import support_facts
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts
@@ -63,12 +66,15 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *_other_variants(reader),
         *_breaks(reader),
         *_recompiles(reader, figures),
+        *support_facts(reader),
+        *backend_facts(reader),
         *_kernels(reader),
         *regional_facts(reader),
         *_memory(reader),
         *_time(reader),
         *ledger_facts(reader),
         *bench_facts(reader),
+        *front_end_facts(reader),
     ]
     return [*facts, *_first_look(reader, facts)]
 
@@ -310,7 +316,7 @@ def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
     if outcome is None:
         return
     problems = [fact for fact in facts if fact.severity == "problem"]
-    notices = [fact for fact in facts if fact.severity == "notice"]
+    notices = [fact for fact in facts if fact.severity == "notice" and fact.topic != "front_ends"]
     if problems:
         worst, said = problems[0], model.Outcome.from_json(outcome).message
         yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail or said, worst.place, worst.view)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place, places_of_nodes
+from fx_explorer.analysis.backends import segment_regions as segments
+from fx_explorer.analysis.documents import Document, Place, node_at, places_of_nodes
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.regions.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import annotated_rows, annotations_of_nodes, every_annotation, first_annotated
 
 RegionKey = tuple[str, str]
-"""(key, value) of an annotation, which tells one region from another, also in the next capture."""
+"""(key, value) of an annotation, or of a backend's segment (backends/segment_regions.py), which tells one
+region from another, also in the next capture.
+"""
 
 
 def regions_at(reader: SessionReader, place: Place) -> list[RegionKey]:
@@ -20,23 +23,38 @@ def regions_at(reader: SessionReader, place: Place) -> list[RegionKey]:
     counts: Counter[RegionKey] = Counter()
     for annotated, count in annotations_of_nodes(reader, nodes_at(reader, place)).items():
         counts.update(dict.fromkeys(named_annotations(annotated), count))
+    counts.update((segments.KEY, region) for region in segments.regions_of_nodes(reader, _nodes_of(reader, place)).values())
     return [region for region, _ in counts.most_common()]
 
 
 def positions_in(reader: SessionReader, document: Document, region: RegionKey) -> list[int]:
     """Return the rows of a graph whose nodes belong to the region, ascending."""
-    return annotated_rows(reader, reader.get(model.Graph, document.id), _annotations_with(reader, region))
+    graph = reader.get(model.Graph, document.id)
+    if region[0] == segments.KEY:
+        end = graph.first_node + graph.node_count
+        there = segments.nodes_in(reader, region[1])
+        return [node - graph.first_node for node in there if graph.first_node <= node < end]
+    return annotated_rows(reader, graph, _annotations_with(reader, region))
 
 
 def first_place(reader: SessionReader, region: RegionKey) -> Place | None:
     """Return the region's first operation, in the earliest stage that has one."""
-    first = first_annotated(reader, _annotations_with(reader, region))
+    is_segment = region[0] == segments.KEY
+    first = (
+        segments.nodes_in(reader, region[1])[:1] if is_segment else first_annotated(reader, _annotations_with(reader, region))
+    )
     return next(iter(places_of_nodes(reader, first)), None)
 
 
 def has_region(reader: SessionReader, region: RegionKey) -> bool:
     """Return whether any node of the session belongs to the region."""
-    return bool(_annotations_with(reader, region))
+    return bool(segments.nodes_in(reader, region[1]) if region[0] == segments.KEY else _annotations_with(reader, region))
+
+
+def _nodes_of(reader: SessionReader, place: Place) -> list[model.Node]:
+    """Return the node on a row of a graph; none elsewhere."""
+    node = node_at(reader, place)
+    return [node] if node else []
 
 
 def _annotations_with(reader: SessionReader, region: RegionKey) -> list[str]:

@@ -21,6 +21,7 @@ _LAST_SHARED: dict[model.Gate, model.Stage] = {
     "pre_grad": "pre_grad",
     "joint": "joint",
     "partition": "backward",
+    "backend": "backend",
     "post_grad": "post_grad",
     "pre_fusion": "post_grad",
     "post_fusion": "schedule",
@@ -49,6 +50,15 @@ def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compil
     # An earlier one only: the names are those of a file that anybody may have written, and
     # following them must come to an end.
     return found[0] if found and found[0].id < variant.id else None
+
+
+def first_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
+    """Return the compilation that Dynamo captured the graph in, from which all variants of it set
+    out.
+    """
+    while origin := origin_of(reader, variant):
+        variant = origin
+    return variant
 
 
 def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Compilation]:

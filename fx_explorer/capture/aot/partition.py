@@ -21,7 +21,10 @@ from torch._dynamo.exc import RestartAnalysis
 from fx_explorer.capture.aot.nested_regions import partition_region
 from fx_explorer.capture.aot.partition_choices import add_partition_choices
 from fx_explorer.capture.aot.regional import traced_region
+from fx_explorer.capture.aot.results import results_of
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
+from fx_explorer.capture.backends.asking import given_to_backend
+from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.links.links import copied_links, traced_links
@@ -79,7 +82,10 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
             try:
-                return _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
+                with given_to_backend(recording, segment.answerer, segment.aot.get(direction), module, direction):
+                    made = _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
+                backend = recording.of(recording.compilation_name()).backend or recording.request.backend
+                return made if recording.here.is_nested else counted_entry(recording, made, module, backend, direction)
             except Exception as error:
                 if not _is_ahead_of_its_time(recording, direction, error):
                     raise
@@ -116,7 +122,10 @@ def _unwrapped(compiler: Any) -> Any:
 def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.GraphModule, direction: Direction) -> None:
     if direction in segment.aot:  # recorded when it was partitioned
         return
-    recorded = recording.add_graph(module, "backward" if direction == "backward" else "forward", direction)
+    if direction == "backward":
+        recorded = recording.add_graph(module, "backward", direction)
+    else:
+        recorded = recording.add_graph(module, "forward", direction, results=results_of(module))
     segment.aot[direction] = recorded
     earlier = segment.joint
     recording.writer.add_all(copied_links(recorded, earlier) if earlier else traced_links(recorded, segment))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,15 @@ import torch
 from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
+from fx_explorer.capture.backends.asking import answerer, given_to_backend
+from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+
+_IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
+"""What is before the function in the name of a backend that is named with its file."""
 
 
 def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -37,6 +43,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                     recording.set_aside(name, recording.restart_reason(name))
                 state.backend = backend_name(self.compiler_fn) or recording.request.backend
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
+                state.segment.answerer = answerer(state.backend, self.compiler_fn)
                 reason = getattr(module, "compile_subgraph_reason", None)
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
@@ -44,8 +51,12 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 # Called in another way than in the releases we know, it is left alone.
                 if len(args) != 1:
                     return original(self, module, *args, **kwargs)
-                compile_here = functools.partial(_with_inputs, original, self, *args)
-                return recording.boundary.captured(self, module, *args, compile_here)
+                compile_here = functools.partial(_with_inputs, recording, original, self, *args)
+                made = recording.boundary.captured(self, module, *args, compile_here)
+                # A package is saved with what the backend returned; and while a graph waits, it runs eagerly.
+                is_saved = getattr(self, "package", None) is not None
+                is_other = is_saved or recording.boundary.is_deferred(name)
+                return made if is_other else counted_entry(recording, made, module, state.backend, "")
             except RestartAnalysis as error:
                 # At once: what Dynamo finds from here on belongs to the next attempt.
                 if recording.of(name).segment is not None:
@@ -60,14 +71,18 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     return patched(OutputGraph, "call_user_compiler", make)
 
 
-def _with_inputs(call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule) -> Any:
-    return call(output_graph, module, inputs)
+def _with_inputs(
+    recording: Recording, call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule
+) -> Any:
+    segment = recording.segment()
+    with given_to_backend(recording, segment.answerer, segment.dynamo, module):
+        return call(output_graph, module, inputs)
 
 
 def backend_name(compiler: Any) -> str:
-    """Return ``inductor`` for torch's own wrapper, else the function's name."""
+    """Return ``inductor`` for torch's own wrapper, else the function's name, without its file."""
     name = getattr(compiler, "compiler_name", None) or getattr(compiler, "__name__", None)
     inner = getattr(compiler, "_torchdynamo_orig_backend", None)
     if inner is not None and inner is not compiler:
         return backend_name(inner)
-    return "inductor" if name == "compile_fx" else str(name or "")
+    return "inductor" if name == "compile_fx" else _IN_FILE.sub("", str(name or ""))

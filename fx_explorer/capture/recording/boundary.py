@@ -84,6 +84,9 @@ class Boundary(Protocol):
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
         """Hear that a stage is finished. ``module`` may still be changed."""
 
+    def published(self, stage: str, direction: Direction) -> None:
+        """Hear that a backend has published a stage of its own."""
+
 
 class StraightThrough:
     """The boundary when nobody steps: everything is made, and nothing waits."""
@@ -120,4 +123,7 @@ class StraightThrough:
         return compile_region()
 
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
+        pass
+
+    def published(self, stage: str, direction: Direction) -> None:
         pass

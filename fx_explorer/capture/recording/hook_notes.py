@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from fx_explorer.model import Stage
+from fx_explorer.model import BackendEntry, PublishedStage, Stage
 
 
 class BackendError(NamedTuple):
@@ -39,6 +40,32 @@ class FailedGuard:
     value: GuardedValue
     times: int = 1
     """How many compilations of the function it failed in."""
+
+
+class CountedEntry(Protocol):
+    """A function that a backend made, which counts its calls."""
+
+    @property
+    def row(self) -> BackendEntry: ...
+
+    def write(self) -> None:
+        """Bring its row up to date."""
+
+
+@dataclass
+class Published:
+    """What backends have published into the session."""
+
+    stages: dict[int, list[PublishedStage]] = field(default_factory=dict)
+    """Row of a compilation → its stages, in the order of publishing."""
+    runs: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    """(row of a compilation, entry, direction) → how many runs were told."""
+    told: set[str] = field(default_factory=set)
+    """What was wrong with something that was published, each thing once."""
+    latest: str = ""
+    """The compilation that published last; empty before."""
+    entries: list[CountedEntry] = field(default_factory=list)
+    """What backends have returned, and is counted in its calls."""
 
 
 class CallAgain(Protocol):

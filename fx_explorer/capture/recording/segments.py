@@ -70,6 +70,10 @@ class Segment:
     For a region, ``dynamo`` is the part of the forward or backward graph that was cut out, and
     ``aot`` the graph traced from it. Neither gets rows.
     """
+    answerer: Any = None
+    """The backend that says what it supports of these graphs (backends/asking.py); None where nobody
+    asks.
+    """
     traced_how: dict[int, How] = field(default_factory=dict)
     """For a region: row in the outer graph → how a node traced from it is known to be that node."""
 
@@ -96,6 +100,9 @@ class Segment:
 
     cuts: list[Any] = field(default_factory=list)
     """Cuts that the partitioner made for this graph (partition_choices.py), until they are recorded."""
+
+    published: list[RecordedGraph] = field(default_factory=list)
+    """The graphs that the backend published of its own stages, in the order of its calls."""
 
     def region_of(self, part: torch.fx.GraphModule) -> RecordedGraph | None:
         """Return the joint graph of the region whose forward or backward ``part`` is."""

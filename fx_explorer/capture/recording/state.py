@@ -24,7 +24,7 @@ from fx_explorer.capture.recording.compilation_state import CompilationState
 from fx_explorer.capture.recording.dynamo_bytecode import DynamoBytecode
 from fx_explorer.capture.recording.given_callables import GivenCallables
 from fx_explorer.capture.recording.hidden_from_dynamo import DynamoAndOverridesOff, DynamoOff
-from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard
+from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard, Published
 from fx_explorer.capture.recording.live_guards import LiveGuards
 from fx_explorer.capture.recording.rows import graphs
 from fx_explorer.capture.recording.rows.error_lines import one_line
@@ -83,6 +83,8 @@ class Recording:
         """
         self.flush: Callable[[], None] = lambda: None
         """Writes what a hook has not written yet."""
+        self.forward_ended: Callable[[], None] = lambda: None
+        """Hears that the program has called what is compiled, and what it returned is at hand."""
 
         self._states: dict[str, CompilationState] = {}
         """Compilation → its state; begun anew when torch reuses a name."""
@@ -111,6 +113,7 @@ class Recording:
         """Global that Dynamo's bytecode calls → name of the resume function in it:
         ``torch_dynamo_resume_in_forward_at_12``.
         """
+        self.published = Published()
         self.call_again: CallAgain | None = None
         """Calls what was captured once more; None before it was called, and for a script."""
 
@@ -130,6 +133,7 @@ class Recording:
         self._states.clear()
         for known in (self.recompiled, self.failed_guards, self.output_codes, self.counters, self.options_in_force):
             known.clear()
+        self.published = Published()
         self._resets.clear()
         self._attempts.clear()
         self._told_unavailable.clear()
@@ -144,6 +148,21 @@ class Recording:
         """Return the name of the compilation torch is in, ``0/0``; empty outside any."""
         compile_id = CompileContext.current_compile_id()
         return self.here.ahead or "" if compile_id is None else str(compile_id)
+
+    def latest(self) -> str:
+        """Return the compilation that torch is in on whatever thread; empty outside any."""
+        running = (name for name, state in reversed(self._states.items()) if state.row and state.row.status == "running")
+        return next(running, "")
+
+    @contextlib.contextmanager
+    def within(self, name: str) -> Iterator[None]:
+        """Record what is recorded inside the block under the compilation ``name``."""
+        if self.compilation_name() == name:
+            yield
+            return
+        with self.here.compiling_ahead():
+            self.here.stay_in(name)
+            yield
 
     def of(self, name: str) -> CompilationState:
         """Return the state of a compilation; an empty one for an unknown name."""
@@ -259,6 +278,7 @@ class Recording:
         name: str = "",
         parent: int = 0,
         label: str = "",
+        results: tuple[int, ...] = (),
     ) -> RecordedGraph:
         """Store a graph, and the nested graphs of its higher-order ops as graphs of their own.
 
@@ -268,18 +288,19 @@ class Recording:
         live = list(module.graph.nodes)
         rows = [graphs.node_row(node, self.sources) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
-        graph = Graph(0, self.variant_id(), stage, direction, name, parent, call_count=calls, label=label)
+        graph = Graph(0, self.variant_id(), stage, direction, name, parent, call_count=calls, label=label, results=results)
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
         for call, inner_name, inner in graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
-            label = graphs.region_label(call, inner, self.sources)
+            # A part of what a backend publishes is called as the whole is.
+            inner_label = label if stage == "backend" else graphs.region_label(call, inner, self.sources)
             region = self.segment().region_of(inner) if stage == "joint" else None
             if region is None:
-                inside = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id, label=label)
+                inside = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id, label=inner_label)
             else:
-                inside = self._place_region(region, full_name, placed.id, label)
+                inside = self._place_region(region, full_name, placed.id, inner_label)
             recorded.nested[inner_name] = inside
         self.saw(stage)
         return recorded
@@ -352,6 +373,16 @@ class Recording:
             row = Failure(0, self.variant_id(), where, stage, type(error).__name__, message, self.writer.text(text))
             self.writer.add(row)
         self.notify(Notice("note", text=message, stage=stage))
+
+    def tell_of_backend(self, message: str, compilation: int, kind: str = "published") -> None:
+        """Store, once, what is wrong with what a backend made or published, or, of kind ``remark``,
+        what is only not shown.
+        """
+        if message in self.published.told:
+            return
+        self.published.told.add(message)
+        self.writer.add(Failure(0, compilation, "backend", "backend", kind, message))
+        self.notify(Notice("note", text=message, stage="backend"))
 
     def unavailable(self, view: str, reason: str) -> None:
         """Record once that this torch release lacks a hook, so that the view stays empty and says

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.model import Direction
@@ -17,12 +18,21 @@ class ThisThread(threading.local):
     """Direction of the graph that is being compiled."""
     segment: Segment | None = None
     """The segment of the region being compiled; None for the whole graph."""
+    asking: Any = None
+    """The graph that a backend is at work on, with what is known of its support
+    (backends/asking.py); None where nobody asks.
+    """
     is_in_regions = False
     """Whether AOTAutograd partitions nested compile regions rather than the graph around them."""
     ahead: str | None = None
     """Name of the compilation of torch's own AOT compile; empty before Dynamo has begun, None
     outside any.
     """
+    running = ""
+    """The compilation whose entry, made by a backend, runs; empty while none does."""
+    running_direction: Direction = ""
+    """The direction of that entry."""
+    _is_publishing = False
     _aot_depth = 0
     """How often AOTAutograd was entered and not left."""
 
@@ -40,6 +50,27 @@ class ThisThread(threading.local):
             yield
         finally:
             self._aot_depth -= 1
+
+    @contextlib.contextmanager
+    def running_entry(self, compilation: str, direction: Direction) -> Iterator[None]:
+        """Run, inside the block, what a backend made for a graph of this direction."""
+        before = self.running, self.running_direction
+        self.running, self.running_direction = compilation, direction
+        try:
+            yield
+        finally:
+            self.running, self.running_direction = before
+
+    @contextlib.contextmanager
+    def publishing(self) -> Iterator[bool]:
+        """Yield whether nothing else is being published: making a stage's content may publish
+        another one.
+        """
+        before, self._is_publishing = self._is_publishing, True
+        try:
+            yield not before
+        finally:
+            self._is_publishing = before
 
     @contextlib.contextmanager
     def in_regions(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fx_explorer.capture.recording.hook_notes import Published
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.session import SessionWriter
@@ -45,13 +46,13 @@ def unrecorded(recording: Recording) -> Iterator[None]:
     """Record what happens inside the block into a session that is thrown away."""
     # What was heard before the block belongs into the real session.
     recording.flush()
-    before = recording.writer, recording.sources, recording.notify, recording.request
+    before = recording.writer, recording.sources, recording.notify, recording.request, recording.published
     with SessionWriter(":memory:") as scratch:
-        recording.writer, recording.sources = scratch, Sources(scratch)
+        recording.writer, recording.sources, recording.published = scratch, Sources(scratch), Published()
         recording.notify, recording.request = lambda notice: None, replace(recording.request, build=True)
         try:
             yield
         finally:
             # What was heard inside must not be written into the real one later.
             recording.flush()
-            recording.writer, recording.sources, recording.notify, recording.request = before
+            recording.writer, recording.sources, recording.notify, recording.request, recording.published = before

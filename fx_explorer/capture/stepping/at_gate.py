@@ -44,11 +44,31 @@ def at_gate(stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx
         variant.kept[(_BEFORE[gate], direction)] = snapshot(module)
 
 
-def _wait(stepper: Stepper, variant: Variant, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None) -> None:
+def after_published(stepper: Stepper, stage: str, direction: Direction) -> None:
+    """Wait if the user wants to stop after each stage that a backend publishes. Nothing is changed
+    there: only the backend knows what it makes of the stage.
+    """
+    variant = stepper.variant
+    if variant is None or not stepper.gates.stops_at("backend"):
+        return
+    stepper.gates.arrive("backend")
+    backend = stepper.recording.of(stepper.recording.compilation_name()).backend
+    _wait(stepper, variant, "backend", direction, None, f"{stage} of {backend}" if backend else stage)
+
+
+def _wait(
+    stepper: Stepper,
+    variant: Variant,
+    gate: Gate,
+    direction: Direction,
+    module: torch.fx.GraphModule | None,
+    published: str = "",
+) -> None:
     began = time.monotonic()
     try:
         obey = functools.partial(obey_at_gate, stepper, variant, gate, direction, module)
-        stepper.gates.wait(gate, variant.row.name, direction, obey, functools.partial(allow_at_gate, stepper))
+        allow = functools.partial(allow_at_gate, stepper)
+        stepper.gates.wait(gate, variant.row.name, direction, obey, allow, published)
     finally:
         waited_s = time.monotonic() - began
         variant.waited_s += waited_s

@@ -185,6 +185,11 @@ def _apply(
     """Apply passes to the graph at this gate, and say which. Raises UsageError where there is no
     graph, or for a pass of another gate.
     """
+    if gate == "backend":
+        raise UsageError(
+            "Here is what the backend has published, and only the backend knows what it makes of it: a pass is applied to the "
+            "graph that it is given. Go again from an earlier stage to apply one."
+        )
     if module is None:
         raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
     here = [replace(one, gate=gate, direction=direction) for one in passes]

@@ -89,9 +89,19 @@ class Gates:
     def stops_at(self, gate: Gate) -> bool:
         return gate in self._stops
 
-    def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey, allow: Allow = lambda _: None) -> None:
-        """Wait until the user goes on. Raises a subclass of LeftAtGate for a user who does not."""
-        where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction}
+    def wait(
+        self,
+        gate: Gate,
+        compilation: str,
+        direction: Direction,
+        obey: Obey,
+        allow: Allow = lambda _: None,
+        published: str = "",
+    ) -> None:
+        """Wait until the user goes on. Raises a subclass of LeftAtGate for a user who does not.
+        ``published`` names what a backend has published, at its gate.
+        """
+        where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction, "published": published}
         is_within, self._is_obeying = self._is_obeying, False  # a gate of a variant that was asked for
         self._open(where)
         try:
@@ -188,7 +198,8 @@ class Gates:
     def _open(self, where: dict[str, Any]) -> None:
         with self._lock:
             self._waiting = True
-        self._notify(Notice("gate", state="begin", text=words(where.get("gate")), **where))
+        text = words(where.get("gate"), where.get("published", ""))
+        self._notify(Notice("gate", state="begin", text=text, **where))
 
     def _close(self, where: dict[str, Any]) -> None:
         with self._lock:
@@ -218,8 +229,8 @@ class StopAfterGate(Gates):
             raise GateReached
 
 
-def words(gate: Gate | None) -> str:
-    return f"paused after {GATE_WORDS[gate]}" if gate else "finished; every stage is at hand"
+def words(gate: Gate | None, published: str = "") -> str:
+    return f"paused after {published or GATE_WORDS[gate]}" if gate else "finished; every stage is at hand"
 
 
 _STOPS: dict[Pause, frozenset[Gate]] = {"": frozenset(), "dynamo": frozenset(("dynamo",)), "step": frozenset(GATES)}

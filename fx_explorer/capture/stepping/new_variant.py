@@ -23,6 +23,11 @@ def check_new_variant(stepper: Stepper, kept: CapturedSegment, command: Command,
     settings.check_at_gate(command.changes.settings)
     settings.check(command.changes.settings)
     compiler_for({**stepper.settings.for_variant(origin), **command.changes.settings}, kept.compiler)
+    if gate == "backend":
+        raise UsageError(
+            "Nothing can be compiled again from a stage of the backend: only the backend knows what it makes of it. Go again "
+            "from dynamo, or from the partition where AOTAutograd has one."
+        )
     check_region(origin, command)
     _check_reached(origin, gate, command.direction)
     _check_passes(gate, command.changes.passes)

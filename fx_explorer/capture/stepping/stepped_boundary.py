@@ -13,7 +13,7 @@ import torch
 from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.recording.boundary import Compile, Key, LoweringRequest, T
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.at_gate import at_gate
+from fx_explorer.capture.stepping.at_gate import after_published, at_gate
 from fx_explorer.capture.stepping.dynamo_graph import compile_segment
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.region_reuse import signature
@@ -118,6 +118,9 @@ class SteppedBoundary:
 
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
         at_gate(self.stepper, gate, direction, module)
+
+    def published(self, stage: str, direction: Direction) -> None:
+        after_published(self.stepper, stage, direction)
 
 
 def stepper_of(recording: Recording) -> Stepper | None:

@@ -79,6 +79,7 @@ ArtifactKind = Literal[
     "config",
     "compile_options",
     "listing",
+    "published",
     "ttir",
     "ttgir",
     "llir",
@@ -86,8 +87,9 @@ ArtifactKind = Literal[
     "amdgcn",
     "sass",
 ]
-"""``candidate``: the source of another configuration of a template. ``ttir`` and what follows: a
-kernel at one level below its Triton source, in one configuration (KernelBuild).
+"""``candidate``: the source of another configuration of a template. ``published``: a text of a
+backend's own stage (PublishedStage). ``ttir`` and what follows: a kernel at one level below its
+Triton source, in one configuration (KernelBuild).
 """
 
 

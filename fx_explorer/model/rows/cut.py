@@ -1,5 +1,5 @@
-"""What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile,
-functions left to Python.
+"""What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile and
+for how long, functions left to Python.
 """
 
 from __future__ import annotations
@@ -42,6 +42,33 @@ class LocalTensor:
     node: int
     is_input: bool
     """Whether the graph takes it; else it hands it over where a break ends it."""
+
+
+AtTheEnd = Literal["", "held", "dropped"]
+"""Whether the program holds something when its forward has ended; empty where that was not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedStorage:
+    """A storage that a graph returned to the program while that was captured, and what was seen of it
+    since. What the graphs keep for themselves is not told here: their code says it.
+    """
+
+    id: int
+    compilation: int
+    positions: tuple[int, ...]
+    """Which results of Dynamo's graph lie in it, from 0."""
+    size_bytes: int
+    taken_by: tuple[int, ...] = ()
+    """The inputs that it is of later graphs of Dynamo's (Nodes)."""
+    held_before: int = 0
+    """The last of the later compilations whose graph was about to run, and did not take it, when the
+    program still held it; 0 where it was dropped before any of them.
+    """
+    is_saved_between: bool = False
+    """Whether an operator that ran uncompiled, before the next graph, keeps it for its backward."""
+    at_end: AtTheEnd = ""
+    """Whether the program holds it when the forward has ended: what it holds by a view, too."""
 
 
 FallbackKind = Literal["skipped", "limit", "failed"]

@@ -51,7 +51,8 @@ class Graph:
     direction: Direction
     name: str = ""
     """Empty for the whole graph; the attribute name (``cond_true_0``) for a nested subgraph of a
-    higher-order op.
+    higher-order op. Of another front end its name, and below it that of the subgraph:
+    ``export.cond_true_0``.
     """
     parent: int = 0
     """The graph that holds the higher-order op, for a nested subgraph."""
@@ -62,6 +63,10 @@ class Graph:
     label: str = ""
     """The user's function of a nested compile region, ``Block.forward`` or ``gate``; empty for
     other graphs.
+    """
+    results: tuple[int, ...] = ()
+    """For each output of AOTAutograd's forward or inference graph, which result of Dynamo's graph it
+    is, from 0; -1 where it is none. Empty for other graphs, and where torch does not tell.
     """
 
 

@@ -234,7 +234,7 @@ class Failure:
     view.
 
     ``where`` is ``program``, ``compiler``, ``recorder``, ``measuring`` (a variant was built and
-    timed) or ``worker``.
+    timed), ``backend`` (something that a backend published cannot be shown) or ``worker``.
     """
 
     id: int

@@ -15,11 +15,11 @@ from fx_explorer.model.checked_json import checked
 from fx_explorer.model.stage import Direction, Stage
 
 Gate = Literal[
-    "dynamo", "pre_grad", "joint", "partition", "post_grad", "pre_fusion", "post_fusion", "output_code"
+    "dynamo", "pre_grad", "joint", "partition", "backend", "post_grad", "pre_fusion", "post_fusion", "output_code"
 ]  # fmt: skip
 """A point where compilation can pause, named for what has just been finished. ``partition`` comes
 before each lowering, so once for the forward and once for the backward graph; what follows it too.
-An inference graph has no ``joint``.
+An inference graph has no ``joint``. ``backend`` comes after each stage that a backend publishes.
 """
 
 GATES: tuple[Gate, ...] = (
@@ -27,6 +27,7 @@ GATES: tuple[Gate, ...] = (
     "pre_grad",
     "joint",
     "partition",
+    "backend",
     "post_grad",
     "pre_fusion",
     "post_fusion",
@@ -39,6 +40,7 @@ GATE_WORDS: dict[Gate, str] = {
     "pre_grad": "the pre-grad passes",
     "joint": "the joint graph",
     "partition": "the partition",
+    "backend": "a stage of the backend",
     "post_grad": "the post-grad passes",
     "pre_fusion": "lowering, before fusion",
     "post_fusion": "fusion",
@@ -51,6 +53,7 @@ GATE_STAGES: dict[Gate, Stage] = {
     "pre_grad": "pre_grad",
     "joint": "joint",
     "partition": "forward",
+    "backend": "backend",
     "post_grad": "post_grad",
     "pre_fusion": "schedule",
     "post_fusion": "schedule",

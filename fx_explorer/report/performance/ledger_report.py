@@ -12,9 +12,19 @@ from dataclasses import asdict
 
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.analysis.ledger.gaps import GAP_HEADER, MOST_GAPS, ToldGap, gap_rows, gaps_told
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import checks_in_words, remedies
-from fx_explorer.analysis.ledger.table import KIND_HEADER, LINE_HEADER, Cells, kind_rows, line_rows, step_header, step_row
+from fx_explorer.analysis.ledger.table import (
+    KIND_HEADER,
+    LINE_HEADER,
+    Cells,
+    kind_rows,
+    line_rows,
+    step_header,
+    step_name,
+    step_row,
+)
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
@@ -32,6 +42,7 @@ def ledger_text(figures: LedgerFigures, steps: bool) -> str:
     """Return the verdict and the tables as plain text; with ``steps`` every step of the call."""
     lines = [*verdict(figures), "", *_columns(KIND_HEADER, kind_rows(figures)), ""]
     lines += [*_columns(LINE_HEADER, _most(line_rows(figures))), ""]
+    lines += [*_columns(GAP_HEADER, gap_rows(figures)[:MOST_GAPS]), ""] if figures.gaps else []
     if steps:
         lines += [*_columns(step_header(figures), _steps(figures)), ""]
     return "\n".join(map(printable, [*lines, *_guards(figures), *_notes(figures)])).rstrip() + "\n"
@@ -40,6 +51,7 @@ def ledger_text(figures: LedgerFigures, steps: bool) -> str:
 def ledger_markdown(figures: LedgerFigures, steps: bool) -> str:
     """Return the verdict as a list and the tables, to be put into an issue."""
     tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, line_rows(figures))]
+    tables += [(GAP_HEADER, gap_rows(figures))] if figures.gaps else []
     tables += [(step_header(figures), _steps(figures))] if steps else []
     told = [f"- {_in_markdown(sentence)}" for sentence in [*verdict(figures), *_guards(figures), *_notes(figures)]]
     return "\n".join([*told, *(line for header, rows in tables for line in _markdown(header, rows))]) + "\n"
@@ -72,6 +84,7 @@ def ledger_object(figures: LedgerFigures) -> dict[str, object]:
         "by_kind": [{"kind": kind, "seconds": took_s} for kind, took_s in figures.by_kind],
         "by_line": [_line(one) for one in found.lines],
         "steps": [_step(figures, entry) for entry in figures.entries],
+        "gaps": [_gap(figures, one) for one in gaps_told(figures)],
         "uncompiled_operators": [_operator(row) for row in figures.operators],
         "ceilings": {kind: row.rate for kind, row in figures.ceilings.items()},
         "guards": {"in_cpp": figures.guards.in_cpp, "in_python": figures.guards.in_python, "filters": _filters(figures)},
@@ -122,6 +135,14 @@ def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
         "flops_per_s": reached.flops_per_s if reached else None,
         "lines": [{**asdict(line), "part": part} for line, part in entry.lines],
     }
+
+
+def _gap(figures: LedgerFigures, told: ToldGap) -> dict[str, object]:
+    position = {id(entry): at for at, entry in enumerate(figures.entries)}
+    steps = [
+        {"step": position[id(entry)], "name": step_name(figures, entry), "seconds": took_s} for entry, took_s in told.meanwhile
+    ]
+    return {"before": told.gap.before, "after": told.gap.after, "seconds": told.gap.seconds, "meanwhile": steps}
 
 
 def _operator(row: object) -> dict[str, object]:

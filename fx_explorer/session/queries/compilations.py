@@ -35,7 +35,7 @@ def first_compilation(reader: SessionReader) -> int:
     """Return the id of the first that made a graph, or of the first at all when none did; 0 when
     there is none.
     """
-    found = column(reader, "SELECT compilation FROM graph WHERE node_count ORDER BY compilation LIMIT 1")
+    found = column(reader, "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY compilation LIMIT 1")
     found = found or column(reader, "SELECT id FROM compilation ORDER BY id LIMIT 1")
     return int(found[0]) if found else 0
 

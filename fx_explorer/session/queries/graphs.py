@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, column, number
+from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, column, json_list, number
 from fx_explorer.session.reader import SessionReader
 
 
@@ -23,8 +23,9 @@ def edited_graphs(reader: SessionReader) -> list[tuple[int, int]]:
 
 
 def stages_reached(reader: SessionReader) -> set[model.Stage]:
-    """Return the stages that left a graph or an artifact behind."""
-    return set(column(reader, "SELECT stage FROM graph UNION SELECT stage FROM artifact WHERE kind != 'compile_options'"))
+    """Return the stages of compilations that left a graph or an artifact behind."""
+    made = "SELECT stage FROM graph WHERE stage != 'front_end' UNION SELECT stage FROM artifact WHERE kind != 'compile_options'"
+    return set(column(reader, made))
 
 
 def post_grad_directions(reader: SessionReader) -> set[model.Direction]:
@@ -86,6 +87,22 @@ def calls_of_nested_graph(reader: SessionReader, graph: model.Graph) -> int:
     return number(reader, called, graph.parent, graph.name.rpartition(".")[2])
 
 
+def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int]) -> list[int]:
+    """Return the nodes of one graph that come from the same lines of the user's as these nodes."""
+    return column(
+        reader,
+        "SELECT DISTINCT node.id FROM json_each(?) AS wanted CROSS JOIN node AS given ON given.id = wanted.value "
+        "JOIN node ON node.graph = ? AND node.file = given.file AND node.line = given.line WHERE given.line",
+        json_list(nodes),
+        graph,
+    )
+
+
+def nodes_on_line(reader: SessionReader, graph: int, file: int, line: int) -> list[int]:
+    """Return the nodes of one graph whose innermost line of the user's this is."""
+    return column(reader, "SELECT id FROM node WHERE graph=? AND file=? AND line=?", graph, file, line)
+
+
 def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:
     """Return the nodes that belong to a graph of this stage, sorted."""
     ranges = reader.query("SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node", (stage,))
@@ -102,3 +119,16 @@ def nodes_lowered_forward(reader: SessionReader, nodes: Iterable[int]) -> list[i
 
 def _within(nodes: Iterable[int], ranges: Collection[tuple[int, int]]) -> list[int]:
     return [node for node in nodes if any(first <= node < end for first, end in ranges)]
+
+
+def input_names(reader: SessionReader, graph: model.Graph) -> dict[int, list[str]]:
+    """Return the names of the nodes that each node of a graph takes, by the id of the node that takes them."""
+    found = reader.query(
+        "SELECT edge.consumer, node.name FROM edge JOIN node ON node.id = edge.producer "
+        "WHERE edge.consumer >= ? AND edge.consumer < ?",
+        (graph.first_node, graph.first_node + graph.node_count),
+    )
+    names: dict[int, list[str]] = {}
+    for consumer, name in found:
+        names.setdefault(consumer, []).append(name)
+    return names

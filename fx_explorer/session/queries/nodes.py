@@ -42,7 +42,7 @@ def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[in
     found = column(
         reader,
         "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
-        "JOIN graph ON graph.id = node.graph",
+        "JOIN graph ON graph.id = node.graph WHERE graph.compilation",
         json_list(nodes),
     )
     return set(found)

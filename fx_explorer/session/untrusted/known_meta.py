@@ -51,8 +51,8 @@ def _is_request(value: Any) -> bool:
         return False
     known = {name: value[name] for name in CaptureRequest.__dataclass_fields__ if name in value}
     gpu = Gpu.from_json(known["gpu"]) if known.get("gpu") else None
-    arguments = tuple(known.get("arguments", ()))
-    checked(CaptureRequest(**{"target": "", "session": "", **known, "arguments": arguments, "gpu": gpu}))
+    lists = {name: tuple(known.get(name, ())) for name in ("arguments", "front_ends")}
+    checked(CaptureRequest(**{"target": "", "session": "", **known, **lists, "gpu": gpu}))
     return True
 
 

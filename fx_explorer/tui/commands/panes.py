@@ -27,6 +27,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "Show what the partitioner made of the joint graph, linked.",
     ),
     (
+        "preset.front_ends",
+        "vertical_line",
+        "preset('front_ends')",
+        "Dynamo | other front ends",
+        "Show the graphs that symbolic_trace, torch.export and make_fx make of the target beside Dynamo's, by line.",
+    ),
+    (
         "preset.bytecode",
         "C",
         "preset('bytecode')",
@@ -85,7 +92,27 @@ _FOLLOW: HelpEntry = (
     "Go to what the line under the cursor stands for; in a linked pane, list where its links lead.",
 )
 
-PANE_COMMANDS = declared("explorer", "Linked panes", *_PANES, footer=("pane.document", "pane.zoom"))
+_GRAPH_FORMS: tuple[HelpEntry, ...] = (
+    (
+        "graph.form",
+        "comma",
+        "graph_forms.turn",
+        "graph as code / table",
+        "Show the graph in the focused pane as the Python it stands for, then as FX's own table, then as it was.",
+    ),
+    (
+        "graph.script",
+        "semicolon",
+        "graph_forms.write",
+        "graph as a script",
+        "Write the graph in the focused pane as a script that makes inputs like the program's and runs it alone.",
+    ),
+)
+
+PANE_COMMANDS = (
+    *declared("explorer", "Linked panes", *_PANES, footer=("pane.document", "pane.zoom")),
+    *declared("app", "Linked panes", *_GRAPH_FORMS),
+)
 SELECTION_COMMANDS = (
     *declared("lines", "Selection", _FOLLOW, footer=("line.follow",)),
     *declared("explorer", "Selection", *_SELECTION, footer=("place.inspect", "place.copy")),

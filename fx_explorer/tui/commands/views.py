@@ -27,6 +27,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "Which sizes may differ from call to call, and who fixed the others.",
     ),
     (
+        "backend",
+        "at",
+        "backend",
+        "What a backend of your own published, how often what it made was called, and its last run by instructions.",
+    ),
+    (
         "ledger",
         "0",
         "a call",
@@ -43,6 +49,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "H",
         "bench",
         "Whether compiling pays: the program uncompiled, and by each backend, mode and batch size, measured in turns.",
+    ),
+    (
+        "support",
+        "plus",
+        "backend support",
+        "What the backend supports: its segments, what crosses their borders, why they are cut, every operator's share.",
     ),
 )
 """(name, key, label, sentence) of the views that have no number."""

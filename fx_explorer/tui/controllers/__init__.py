@@ -17,6 +17,7 @@ from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.configurations import Configurations
 from fx_explorer.tui.controllers.edits import Edits
 from fx_explorer.tui.controllers.fixes import Fixes
+from fx_explorer.tui.controllers.graph_forms import GraphForms
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
 from fx_explorer.tui.controllers.program_bench import ProgramBench
@@ -53,6 +54,7 @@ class Controllers:
         self.edits = Edits(services, self.stepping)
         self.fixes = Fixes(services, runners.try_fix)
         self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)
+        self.graph_forms = GraphForms(services)
         self.bytecode = BytecodeSteps(services, self.stepping)
         self.kernel_builds = KernelBuilds(services)
         self.configurations = Configurations(services, self.kernel_builds)

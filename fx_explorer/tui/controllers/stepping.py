@@ -4,7 +4,7 @@ why it cannot be asked now.
 
 from __future__ import annotations
 
-from fx_explorer.model import GATE_WORDS, GATES, Command
+from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Gate
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
@@ -61,10 +61,16 @@ class Stepping:
     async def run_to(self) -> None:
         if self._at_gate() is None:
             return
-        choices = [Choice(f"after {GATE_WORDS[gate]}", gate, gate) for gate in GATES]
+        choices = [Choice(f"after {GATE_WORDS[gate]}", gate, gate) for gate in self._gates_ahead()]
         gate = await ask(self.app, Chooser("Go on until the compiler has come through", matching(choices)))
         if gate:
             self._leave_gate(Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}")
+
+    def _gates_ahead(self) -> list[Gate]:
+        """Return the gates that can be run to. Inductor publishes no stage of its own."""
+        reader = self._services.stepped_session
+        backends = {row.backend for row in reader.rows(Compilation)} if reader else set()
+        return [gate for gate in GATES if gate != "backend" or backends - {"", "inductor"}]
 
     def abort_compile(self) -> None:
         live = self._worker()

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, documents_of, source_documents
+from fx_explorer.analysis.backends.segment_regions import KEY
+from fx_explorer.analysis.documents import Document, documents_of, front_end_documents, graph_form, source_documents
+from fx_explorer.analysis.graph_code.texts import FORMS
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.outline import plain_function, variant_title
 from fx_explorer.analysis.regions.annotated_regions import regions
@@ -24,10 +26,17 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
     sources = source_documents(reader)
     choices: list[Choice[Document | model.Level]] = [Choice(document.title, "source", document) for document in sources]
     for compilation in reader.rows(model.Compilation):
-        for document in documents_of(reader, compilation):
+        documents = documents_of(reader, compilation)
+        for document in documents:
             noun = "node" if document.kind == "graph" else "line"
             detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
+        for document in (graph_form(one, form) for one in documents if one.kind == "graph" for form in FORMS):
+            detail = f"{document.direction} graph · {counted(document.line_count, 'node')}".strip()
+            choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
+    for document in front_end_documents(reader):
+        detail = f"graph of another front end · {counted(document.line_count, 'node')}"
+        choices += (Choice(one.title, detail, one) for one in (document, *(graph_form(document, form) for form in FORMS)))
     return choices
 
 
@@ -45,8 +54,11 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
 
 
 def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> list[Choice[RegionKey]]:
-    """Return these regions, or all there are."""
-    return [
+    """Return these regions, or all there are. A backend's segments are no annotations: they are there
+    where the cursor is on one.
+    """
+    segments = [Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY]
+    return segments + [
         Choice(region.name, ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()), (region.key, region.value))
         for region in regions(reader)
         if not wanted or (region.key, region.value) in wanted

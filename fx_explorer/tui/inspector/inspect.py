@@ -94,7 +94,8 @@ def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
     found = operation_counts(reader, nodes)
     if not found:
         return f"became {counted(len(nodes), 'node')}"
-    last = max((stage for stage, _ in found), key=model.STAGES.index)
+    # What a backend publishes may have the same operations several times.
+    last = max((stage for stage, _ in found), key=lambda stage: -1 if stage == "backend" else model.STAGES.index(stage))
     counts = {direction: count for (stage, direction), count in found.items() if stage == last}
     shown = [f"{counts[direction]} {direction}".strip() for direction in model.DIRECTIONS if direction in counts]
     return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"

@@ -6,13 +6,13 @@ linked lines light up; panes moved by it do not answer back, so there is no loop
 
 from __future__ import annotations
 
-from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.documents import Document, DocumentKind, Place, graph_form, node_at, place_of_row
 from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.same_place import same_place
 from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
-from fx_explorer.model import LEVELS, Kernel, Level
+from fx_explorer.model import LEVELS, FrontEnd, Kernel, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
 from fx_explorer.session.queries.nodes import first_operation
@@ -28,7 +28,7 @@ from fx_explorer.tui.selection.following import (
     why_missing,
     with_region,
 )
-from fx_explorer.tui.selection.presets import PRESETS, ShowableDocuments, Slot, bytecode_slot, document_for
+from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, asked_slots, bytecode_slot, document_for, front_end_slot
 
 
 class LinkedSelection:
@@ -101,7 +101,8 @@ class LinkedSelection:
         """Show a preset (source, graph, kernel and the like) for the compilation that the user
         looks at.
         """
-        panes = await self._linked.set_slots(PRESETS[name])
+        asked = {row.name for row in self._reader.rows(FrontEnd)} if self._reader and name == "front_ends" else set()
+        panes = await self._linked.set_slots(asked_slots(name, asked))
         selection = self.selection
         direction = selection.document.direction if selection else ""
         if self._reader is None:
@@ -131,6 +132,20 @@ class LinkedSelection:
         pane.slot = ""
         self._was_touched = True
         self._show(pane, document)
+        self._linked.refresh_tabs()
+        if self.selection:
+            self.select(self.selection)
+
+    def show_form(self, pane: Pane, form: DocumentKind) -> None:
+        """Show the graph of this pane in another form, with the cursor on the same node. The pane
+        keeps its slot.
+        """
+        if self._reader is None or pane.document is None:
+            return
+        node = node_at(self._reader, pane.place) if pane.place else None
+        document = graph_form(pane.document, form)
+        self._was_touched = True
+        self._show(pane, document, place_of_row(self._reader, document, node.position).line if node else 0)
         self._linked.refresh_tabs()
         if self.selection:
             self.select(self.selection)
@@ -349,8 +364,11 @@ def slot_of(document: Document) -> Slot:
     """
     if document.kind == "source":
         return "source"
+    if document.stage == "front_end":
+        return front_end_slot(document)
     if document.kind == "graph":
         return "graph"
     if level := next((level for level in LEVELS if is_level(document) and level == document.language), None):
         return level
-    return "kernel" if document.stage in ("kernel", "output_code") else bytecode_slot(document)
+    is_code = document.stage in ("kernel", "output_code") or (document.kind, document.stage) == ("artifact", "backend")
+    return "kernel" if is_code else bytecode_slot(document)

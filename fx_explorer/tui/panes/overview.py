@@ -115,7 +115,9 @@ TOPIC_LABELS = {
     "memory": "memory",
     "time": "time",
     "call": "a call",
+    "backend": "backend",
     "bench": "bench",
+    "front_ends": "front ends",
     "next": "start here",
 }
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, documents_of, node_at, source_documents
+from fx_explorer.analysis.documents import Document, documents_of, front_end_documents, node_at, source_documents
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
+from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
-from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_for
+from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_for, program
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
@@ -20,11 +21,13 @@ def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDo
     sources.
     """
     found = reader.by_ids(model.Compilation, [compilation_id])
-    sources = source_documents(reader)
+    sources, front_ends = source_documents(reader), front_end_documents(reader)
     if not found:
-        return ShowableDocuments(sources, (), compilation_id)
+        return ShowableDocuments(sources, (), compilation_id, front_ends)
     own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
-    return ShowableDocuments(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id)
+    return ShowableDocuments(
+        sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id, front_ends
+    )
 
 
 def with_region(reader: SessionReader, showable: ShowableDocuments, region: RegionKey | None) -> ShowableDocuments:
@@ -46,7 +49,8 @@ def compilation_of(selection: Selection, current: int) -> int:
 
 STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
     "graph": ("dynamo",),
-    "kernel": ("kernel", "output_code"),
+    "kernel": ("kernel", "output_code", "backend"),
+    "dynamo": ("dynamo",),
     "forward": ("forward",),
     "backward": ("backward",),
     "joint": ("joint",),
@@ -59,9 +63,21 @@ def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
     """Say why this compilation does not have a stage, in the words of the capture; empty when it
     says nothing.
     """
+    if slot in model.FRONT_ENDS:
+        return _why_refused(reader, slot)
     found = reader.by_ids(model.Compilation, [compilation_id])
     reasons = (found[0].missing_stages or {}) if found else {}
     return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
+
+
+def _why_refused(reader: SessionReader, name: str) -> str:
+    from fx_explorer.analysis.front_ends.refusals import refusal  # not needed for the first paint
+
+    for row in reader.rows(model.FrontEnd, name=name):
+        if told := refusal(row):
+            where = f" at {in_file(row.file, row.line)} ({row.code})" if row.line else ""
+            return f"{model.FRONT_END_CALLS[row.name]} made no graph{where}. {told.why.rstrip('.')}"
+    return ""
 
 
 def turned(selection: Selection, slot: Slot, shown: Document | None, showable: ShowableDocuments) -> Document | None:
@@ -84,7 +100,7 @@ def kernel_following(selection: Selection, kernel: model.Kernel | None, showable
     already, if it does.
     """
     document = selection.place.document
-    if document.kind == "artifact" and document.stage == "kernel":
+    if document.kind == "artifact" and document.stage in ("kernel", "backend"):
         return document
     shown = next((d for d in showable.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
     return _kernel(selection, shown, showable)
@@ -125,5 +141,7 @@ def _kernel(selection: Selection, shown: Document | None, showable: ShowableDocu
     own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
     if own:
         return own[0]
+    if published := program(documents):
+        return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation
     return document_for("kernel", showable, selection.place.document.direction) if is_elsewhere else shown

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.segment_regions import FALLS_BACK, regions_of_nodes
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
@@ -24,6 +25,9 @@ COLUMNS = (
     Column("arguments", "muted", min_width=16, max_width=200, priority=2),
 )
 
+FALLS_BACK_SIGN = "↩"
+"""Marks an operator that a backend leaves to PyTorch."""
+
 OP_KINDS = {"placeholder": "muted", "get_attr": "muted", "output": "muted"}
 
 
@@ -40,7 +44,9 @@ class GraphRows:
         return self._graph.node_count if self._positions is None else len(self._positions)
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
-        return [node_row(node) for node in self._nodes(start, stop)]
+        nodes = self._nodes(start, stop)
+        segments = regions_of_nodes(self._reader, nodes)
+        return [node_row(node, segments.get(node.id, "")) for node in nodes]
 
     def _nodes(self, start: int, stop: int) -> list[model.Node]:
         if self._positions is None:
@@ -49,24 +55,28 @@ class GraphRows:
         return self._reader.by_ids(model.Node, ids)
 
 
-def node_row(node: model.Node) -> Row:
+def node_row(node: model.Node, segment: str = "") -> Row:
+    """Return the cells of a node. ``segment`` is the backend's segment that it is in, or that it falls
+    back, which is marked at its name, too: the column of regions has no room in a narrow pane.
+    """
     kind = OP_KINDS.get(node.op, "function")
+    name: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     return (
-        (node.name, OP_KINDS.get(node.op, "strong")),
+        (f"{node.name} {FALLS_BACK_SIGN}", "warning") if segment == FALLS_BACK else name,
         value_text(node),
         (operation(node), kind),
-        region_cell(node),
+        region_cell(node, segment),
         node.module,
         node.arguments,
     )
 
 
-def region_cell(node: model.Node) -> list[Piece]:
-    """Return the names that ``annotate`` gave, each in its region's colour: ``attention``; several
-    are listed.
+def region_cell(node: model.Node, segment: str = "") -> list[Piece]:
+    """Return the backend's segment and the names that ``annotate`` gave, each in its region's colour:
+    ``attention``; several are listed.
     """
     pieces: list[Piece] = []
-    for value in (node.annotations or {}).values():
-        name = region_value(value)
-        pieces += [(", ", "muted")] * bool(pieces) + [(name, region_kind(name))]
+    for name in filter(None, (segment, *map(region_value, (node.annotations or {}).values()))):
+        kind = "warning" if name == FALLS_BACK else region_kind(name)
+        pieces += [(", ", "muted")] * bool(pieces) + [(name, kind)]
     return pieces

@@ -7,15 +7,17 @@ has no slot and stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
+from fx_explorer.analysis.published.stages import PROGRAM
 
 Slot = (
-    Literal["", "source", "graph", "kernel", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
+    Literal["", "source", "graph", "kernel", "dynamo", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
+    | model.FrontEndName
     | model.Level
 )
 
@@ -23,6 +25,7 @@ PRESETS: dict[str, tuple[Slot, ...]] = {
     "source": ("source", "graph", "kernel"),
     "backward": ("forward", "backward"),
     "joint": ("joint", "forward", "backward"),
+    "front_ends": ("source", "dynamo", *model.FRONT_ENDS),
     "bytecode": ("source", "bytecode_original", "bytecode_modified"),
     "below": ("source", "graph", "kernel", "ttgir", "ptx", "sass"),
     "below_amd": ("source", "graph", "kernel", "ttgir", "llir", "amdgcn"),
@@ -31,13 +34,15 @@ PRESETS: dict[str, tuple[Slot, ...]] = {
 MISSING: dict[Slot, str] = {
     "source": "The text of the source file was not kept, or this compilation has no file.",
     "graph": "No graph was recorded for this compilation yet.",
-    "kernel": "No generated code was recorded for this compilation.",
+    "kernel": "No generated code was recorded for this compilation, and its backend published no program.",
+    "dynamo": "No graph of Dynamo's was recorded for this compilation yet.",
     "forward": "No forward graph was recorded for this compilation.",
     "backward": "There is no backward graph: this is inference, or the backward was never compiled.",
     "joint": "There is no joint graph: only training has one, when AOTAutograd is part of the backend.",
     "bytecode_original": "No bytecode was recorded for this compilation yet.",
     "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, or gave it up.",
     "": "Nothing is shown here.",
+    **{name: f"This front end was not asked. Capture with --frontend {name}, or --frontend all." for name in model.FRONT_ENDS},
     **dict.fromkeys(model.LEVELS, "Nothing is shown below the kernel yet."),
 }
 """What an empty pane says."""
@@ -56,6 +61,8 @@ class ShowableDocuments:
     """Graphs and texts of the compilation, in stage order."""
     compilation: int = 0
     """The id of the compilation."""
+    front_ends: Sequence[Document] = ()
+    """The graphs of other front ends, which belong to no compilation."""
 
 
 def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direction = "") -> Document | None:
@@ -65,13 +72,17 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
     if slot == "source":
         return next(iter(showable.sources), None)
     if slot == "kernel":
-        return _kernel(showable.documents, direction)
+        return _kernel(showable.documents, direction) or program(showable.documents, direction)
     if slot == "joint":
         return next(_graphs(showable.documents, ("joint",)), None)
     if slot == "backward":
         return next(_graphs(showable.documents, _GRAPH_STAGES, ("backward",)), None)
     if slot == "forward":
         return next(_graphs(showable.documents, _GRAPH_STAGES, ("forward", "inference")), None)
+    if slot == "dynamo":
+        return next(_graphs(showable.documents, ("dynamo",)), None)
+    if slot in model.FRONT_ENDS:
+        return next((one for one in showable.front_ends if one.title == model.FRONT_END_CALLS[slot]), None)
     if slot == "graph":
         return _graph(showable.documents, direction)
     if slot in ("bytecode_original", "bytecode_modified"):
@@ -79,9 +90,19 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
     return None
 
 
+def asked_slots(name: str, asked: Collection[str]) -> tuple[Slot, ...]:
+    """Return the slots of a preset, without those of front ends that were not asked where others were."""
+    return tuple(slot for slot in PRESETS[name] if slot not in model.FRONT_ENDS or not asked or slot in asked)
+
+
+def front_end_slot(document: Document) -> Slot:
+    """Return the slot of a front end's graph; empty for a graph nested in it."""
+    return next((name for name in model.FRONT_ENDS if model.FRONT_END_CALLS[name] == document.title), "")
+
+
 def bytecode_slot(document: Document) -> Slot:
     """Return which of the bytecode slots this document is for; empty when it is no bytecode."""
-    if document.language != "bytecode":
+    if document.language != "bytecode" or document.stage == "backend":
         return ""
     return "bytecode_modified" if document.title == ARTIFACT_TITLES["bytecode_modified"] else "bytecode_original"
 
@@ -100,6 +121,17 @@ def _graphs(documents: Iterable[Document], stages: Sequence[model.Stage], direct
     ]
     # sorted() is stable, so a graph comes before the subgraphs nested in it.
     return iter(sorted(found, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages)))
+
+
+def program(documents: Sequence[Document], direction: model.Direction = "") -> Document | None:
+    """Return the program that a backend of the user's own has published in the place of kernels: the
+    text of that name, else the last text, of this direction where there is one.
+    """
+    texts = [d for d in documents if d.kind == "artifact" and d.stage == "backend"]
+    preferred = (direction,) if direction else ("forward", "inference", "")
+    wanted = [d for d in texts if d.direction in preferred] or texts
+    named = [d for d in wanted if d.title.partition(" · ")[0] == PROGRAM]
+    return next(reversed(named or wanted), None)
 
 
 def _kernel(documents: Sequence[Document], direction: model.Direction) -> Document | None:

@@ -9,7 +9,7 @@ from typing import Literal
 from fx_explorer.analysis.overview.bench_facts import is_bench_alone
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
-from fx_explorer.model import GATE_WORDS, Graph, Outcome
+from fx_explorer.model import Graph, Outcome
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.status.live import Waiting
 
@@ -73,7 +73,7 @@ def running_state(doing: str, elapsed_s: float) -> CaptureState:
 def paused_state(waiting: Waiting) -> CaptureState:
     """Return ``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes."""
     where = f"[{waiting.compilation}]" if waiting.compilation else ""
-    after = f"paused after {GATE_WORDS[waiting.gate]}" if waiting.gate else "every stage is at hand"
+    after = f"paused after {waiting.after}" if waiting.gate else "every stage is at hand"
     return CaptureState("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from fx_explorer.model import Command, Direction, Gate, Mark, Notice, Outcome, Stage
+from fx_explorer.model import GATE_WORDS, Command, Direction, Gate, Mark, Notice, Outcome, Stage
 
 
 class CaptureLike(Protocol):
@@ -50,6 +50,13 @@ class Waiting:
     """None: the program has ended, and every stage is at hand."""
     compilation: str = ""
     direction: Direction = ""
+    published: str = ""
+    """What a backend has published, at its gate: ``segments of small_backend``."""
+
+    @property
+    def after(self) -> str:
+        """Complete “paused after …”; empty when every stage is at hand."""
+        return self.published or (GATE_WORDS[self.gate] if self.gate else "")
 
 
 OpenT = TypeVar("OpenT", Waiting, Command)
@@ -167,7 +174,7 @@ class LiveCapture:
             self._began += time.monotonic() - self._stopped_at
         elif notice.gate or not self.has_ended:
             self._stopped_at = time.monotonic()
-            self._open.append(Waiting(notice.gate, notice.compilation, notice.direction))
+            self._open.append(Waiting(notice.gate, notice.compilation, notice.direction, notice.published))
 
     def _close(self, kind: type[OpenT]) -> OpenT | None:
         """Close the innermost of this kind: at a gate a command is given, which may itself lead to

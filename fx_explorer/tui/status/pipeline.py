@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.published.stages import ShownStage, published_stages
 from fx_explorer.analysis.saved_values import saved_total
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.analysis.words import counted, seconds, size
+from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import partition_sizes, post_grad_operations, stages_reached
 from fx_explorer.session.queries.guards import check_count
@@ -78,8 +80,13 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), pause
     missing = {} if paused else _missing(reader)  # what lies behind the gate is still to come
     found = _found(reader)
     took = _took(reader)
+    published = _published(reader, is_at_gate=paused == "backend", has_failed="backend" in failed)
     states = []
     for step in STEPS:
+        if step.name == "Inductor":
+            states += published
+        if published and step.name in _INDUCTORS and not set(step.stages) & (reached | failed | set(running)):
+            continue  # a backend of its own does what these do
         why = next((missing[stage] for stage in step.stages if stage in missing), "")
         if paused and model.GATE_STAGES[paused] in step.stages:
             state: State = "paused"
@@ -88,6 +95,35 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), pause
         words = found[step.name] if state in ("running", "paused", "done", "failed") else ()
         states.append(StepState(step.name, state, words or _word(state, why), took.get(step.name, "")))
     return states
+
+
+_INDUCTORS = ("Inductor", "Kernels")
+
+
+def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> list[StepState]:
+    """Return a step per name of the stages that backends published, in the order in which they were
+    first published. At a gate the last one waits; and a backend that failed did so after it.
+    """
+    found: dict[str, list[ShownStage]] = {}
+    stages = published_stages(reader)
+    for one in stages:
+        found.setdefault(one.stage.name, []).append(one)
+    waiting = max(stages, key=lambda one: one.stage.start_s).stage.name if stages and is_at_gate else ""
+    steps = [
+        StepState(printable(name), "paused" if name == waiting else "done", tuple(one.size for one in of[:3]))
+        for name, of in found.items()
+    ]
+    if has_failed:
+        backends = dict.fromkeys(one.backend for one in reversed(stages))
+        steps.append(StepState(printable(next(iter(backends), "") or "backend"), "failed", ("failed",)))
+    if len(steps) > MOST_PUBLISHED:
+        more = steps[MOST_PUBLISHED - 1 : -1]
+        steps[MOST_PUBLISHED - 1 : -1] = [StepState("…", "done", (f"{len(more):,} more stages",))]
+    return steps
+
+
+MOST_PUBLISHED = 8
+"""Steps of published stages that have a place of their own; the last one always has."""
 
 
 def _state(

@@ -7,12 +7,14 @@ from __future__ import annotations
 from fx_explorer.analysis.facts import Fact, View
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted
-from fx_explorer.model import GATE_WORDS, Failure
+from fx_explorer.highlight import printable
+from fx_explorer.model import Failure
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.status.live import Waiting
 
+_BACKENDS_OWN = "What comes next is the backend's own affair: there is nothing to change here, but to look at."
 _RAN = "Your program has already run to its end, uncompiled."
 
 
@@ -31,12 +33,12 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
         ran = f"Your program stopped with an error, {raised[0].message}." if raised else _RAN
         return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)
     direction = f", {waiting.direction}" if waiting.direction else ""
-    text = (
-        f"The compiler waits for you after {GATE_WORDS[waiting.gate]} of [{waiting.compilation}]{direction}. {_going(keymap)}"
-    )
+    after = printable(waiting.after)
+    text = f"The compiler waits for you after {after} of [{waiting.compilation}]{direction}. {_going(keymap)}"
     skip, abort = _key("step.skip", keymap), _key("step.abort", keymap)
     leaving = f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
-    return Fact("next", "notice", text, f"{_before(keymap)} {leaving}", view=view)
+    before = _BACKENDS_OWN if waiting.gate == "backend" else _before(keymap)
+    return Fact("next", "notice", text, f"{before} {leaving}", view=view)
 
 
 def _going(keymap: Keymap) -> str:

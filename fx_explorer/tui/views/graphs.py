@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place, graph_document
+from fx_explorer.analysis.documents import Place, graph_document, graph_title
 from fx_explorer.analysis.outline import compilation_title
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
@@ -26,7 +26,7 @@ def graphs_table(reader: SessionReader) -> Table:
     frequent = frequent_targets(reader)
     rows = [_row(reader, graph, names.get(graph.compilation, ""), frequent.get(graph.id, [])) for graph in graphs]
     return Table(
-        shows="Every FX graph that was captured, in the order torch.compile made them.",
+        shows="Every FX graph that was captured, in the order torch.compile made them; then those of other front ends.",
         notice=_notice(graphs),
         origin="FX graph modules, read while they were compiled",
         columns=COLUMNS,
@@ -38,7 +38,7 @@ def graphs_table(reader: SessionReader) -> Table:
 def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]) -> TableRow:
     document = graph_document(graph, owner)
     cells = (
-        f"[{owner}]",
+        f"[{owner}]" if owner else "",
         document.title,
         f"{graph.node_count:,}",
         f"{graph.call_count:,}",
@@ -48,8 +48,8 @@ def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tu
 
 
 def _detail(reader: SessionReader, graph: model.Graph, targets: list[tuple[str, int]]) -> Detail:
-    compilation = reader.get(model.Compilation, graph.compilation)
-    lines = [f"{compilation_title(compilation)}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}", ""]
+    made = compilation_title(reader.get(model.Compilation, graph.compilation)) if graph.compilation else graph_title(graph)
+    lines = [f"{made}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}", ""]
     lines += [f"{count:>6,}  {target}" for target, count in targets]
     return Detail("\n".join(lines))
 

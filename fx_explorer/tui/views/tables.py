@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.backend import backend_table
 from fx_explorer.tui.views.breaks import breaks_table
 from fx_explorer.tui.views.console import console_table
 from fx_explorer.tui.views.graphs import graphs_table
@@ -19,6 +20,7 @@ from fx_explorer.tui.views.performance.step_memory import step_memory_table
 from fx_explorer.tui.views.performance.time import time_table
 from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.sizes import sizes_table
+from fx_explorer.tui.views.support import support_table
 from fx_explorer.tui.views.table import Table
 
 TABLES: dict[str, Callable[[SessionReader], Table]] = {
@@ -30,8 +32,10 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "step_memory": step_memory_table,
     "regions": regions_table,
     "sizes": sizes_table,
+    "backend": backend_table,
     "ledger": ledger_table,
     "bench": bench_table,
+    "support": support_table,
     "console": console_table,
     "time": time_table,
 }

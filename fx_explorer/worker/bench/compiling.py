@@ -10,7 +10,7 @@ import torch
 from fx_explorer.capture.recorder import compile_arguments
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.target import calling
-from fx_explorer.worker.target.file_functions import function_of_file
+from fx_explorer.worker.target.backends import use_backend
 from fx_explorer.worker.target.guard_filters import with_guard_filter
 
 
@@ -31,18 +31,7 @@ def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[
     """Return the compiled program; nothing is compiled before it is called. Raises TargetError for a
     backend or a guard filter that is not there.
     """
+    use_backend(request.backend, "--backends")
     arguments = with_guard_filter(compile_arguments(request))
-    arguments["backend"] = backend(request.backend)
     result: Callable[..., Any] = torch.compile(function, **arguments)
     return result
-
-
-def backend(name: str) -> str | Callable[..., Any]:
-    """Return a registered backend by its name, or the function of ``file.py:function``. Raises
-    TargetError when there is none.
-    """
-    function = function_of_file(name, "backend")
-    if function is None:
-        calling.check_backend(name, "--backends")
-        return name
-    return function

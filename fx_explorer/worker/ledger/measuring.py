@@ -7,6 +7,7 @@ state stays changed, because this process ends afterwards.
 
 from __future__ import annotations
 
+import functools
 import re
 import timeit
 from collections.abc import Callable, Sequence
@@ -17,11 +18,12 @@ from typing import TypeVar
 import torch
 
 from fx_explorer.capture.dynamo.breaks.frame_clock import ClockCosts, FrameClock
+from fx_explorer.capture.inductor.cuda_graph_runs import CudaGraphRuns, runs_in_words
 from fx_explorer.capture.inductor.cuda_graph_skips import hearing_skips
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
-from fx_explorer.model import CardCeiling, LedgerCall
+from fx_explorer.model import CardCeiling, LedgerCall, LedgerStep
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.worker.bench.calls import Caller, is_on_gpu
 from fx_explorer.worker.bench.compiling import uncompiled
@@ -30,13 +32,15 @@ from fx_explorer.worker.bench.work import DeviceTimes, device_times, work_of_par
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.ledger.accounting import account, middle_mean
 from fx_explorer.worker.ledger.ceilings import CPU, machine_ceilings
+from fx_explorer.worker.ledger.device_calls import device_calls
 from fx_explorer.worker.ledger.eager_operators import EagerOperator, eager_operators
+from fx_explorer.worker.ledger.gaps import Gap, gaps
 from fx_explorer.worker.ledger.guard_times import guard_times
 from fx_explorer.worker.ledger.launch_cost import LaunchCost, launch_cost
 from fx_explorer.worker.ledger.one_call import waited_for
 from fx_explorer.worker.ledger.rounds import Clocks, Rounds, TurnTaker, call_once, calls_of, medians
-from fx_explorer.worker.ledger.rows import Measured, operator_rows, step_rows, without_guards
-from fx_explorer.worker.ledger.timeline import MARKS, RawTick, steps
+from fx_explorer.worker.ledger.rows import Measured, gap_rows, operator_rows, step_rows, without_guards
+from fx_explorer.worker.ledger.timeline import MARKS, RawTick, signature, steps
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.target.timing import spread
@@ -55,11 +59,11 @@ def call_and_account(target: Target, job: calling.CallingJob, recording: Recordi
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
-    clock, skips = FrameClock(recording), list[str]()
+    clock, skips, runs = FrameClock(recording), list[str](), CudaGraphRuns()
     caller = Caller(target, calling.compile_target(target, job), train, has_grad=job.request.train is not False)
     is_gpu = is_on_gpu(caller)
     clock.is_running = False
-    with clock.installed(), hearing_skips(skips.append):
+    with clock.installed(), hearing_skips(skips.append), runs.heard():
         job.say(f"building {target.name}, and calling it until its times are stable")
         _, first_s = timed(caller.call, is_gpu)
         if warmed_up(first_s, caller.call, is_gpu).is_unstable:
@@ -68,7 +72,7 @@ def call_and_account(target: Target, job: calling.CallingJob, recording: Recordi
     stop_recording()
     plain = replace(caller, function=uncompiled_function(target))
     ledger = _Ledger(caller, plain, Clocks(clock, WrapperClock(clock.add)), is_gpu, job)
-    ledger.write(recording, Path(job.request.session), skips)
+    ledger.write(recording, Path(job.request.session), skips, runs)
 
 
 def uncompiled_function(target: Target) -> Callable[..., object]:
@@ -91,8 +95,10 @@ class _Ledger:
         self._call = waited_for(caller, is_gpu)
         self._notes: list[str] = []
 
-    def write(self, recording: Recording, session: Path, skips: list[str]) -> None:
-        """Measure everything, and add the rows to the session."""
+    def write(self, recording: Recording, session: Path, skips: list[str], built: CudaGraphRuns) -> None:
+        """Measure everything, and add the rows to the session. ``skips`` and ``built`` are what was heard
+        of CUDA graphs until the program was warm.
+        """
         costs = self._clocks.frames.costs()
         rounds = self._rounds()
         self._job.say("measuring guards, launches, and what each kernel has to do")
@@ -102,11 +108,14 @@ class _Ledger:
         unknown = "What this machine can do was not measured"
         ceilings = self._or_note(lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, unknown)
         self._notes += [f"CUDA graphs are skipped: {' '.join(one.split())}".rstrip(".") for one in dict.fromkeys(skips)]
+        steps_of_call = list(step_rows(measured, session, 0))
+        self._notes += self._cuda_graphs(built, {_graph_of(one) for one in steps_of_call if one.line and one.compilation})
         row = self._row(rounds, measured, costs)
         with recording.writer.transaction():
             number = recording.writer.add(row)
-            recording.writer.add_all(step_rows(measured, session, number))
+            recording.writer.add_all(replace(one, call=number) for one in steps_of_call)
             recording.writer.add_all(operator_rows(operators, number))
+            recording.writer.add_all(gap_rows(measured, number))
             recording.writer.add_all(ceilings)
 
     def _rounds(self) -> Rounds:
@@ -128,6 +137,7 @@ class _Ledger:
             launches=self._launches(),
             work=self._or_note(lambda: work_of_parts(wrappers, self._caller.call), {}, "Bytes and operations are not known"),
             device=self._device(),
+            gaps=self._gaps(signature(whole.ticks)),
         )
 
     def _row(self, rounds: Rounds, measured: Measured, costs: ClockCosts) -> LedgerCall:
@@ -187,6 +197,21 @@ class _Ledger:
         wrappers = self._clocks.wrappers
         return self._or_note(lambda: device_times(wrappers, self._call), None, "What the GPU computes is not known")
 
+    def _cuda_graphs(self, built: CudaGraphRuns, generated: set[str]) -> list[str]:
+        """Say what of a call is replayed. ``generated`` are the graphs whose generated code was timed."""
+        call = CudaGraphRuns()
+        if not self._is_gpu:
+            return []
+        with call.heard():
+            self._or_note(self._call, None, "Which graphs are replayed is not known")
+        return runs_in_words(built, call, generated)
+
+    def _gaps(self, usual: tuple[tuple[str, int], ...]) -> list[Gap]:
+        if not self._is_gpu:
+            return []
+        measure = functools.partial(device_calls, self._caller, self._clocks)
+        return self._or_note(lambda: gaps(measure(), usual), [], "Where the GPU waits is not known")
+
     def _operators(self, uncompiled_s: float) -> list[EagerOperator]:
         call = waited_for(self._plain, self._is_gpu)
         self._job.say("measuring the operators of the uncompiled program")
@@ -220,6 +245,10 @@ def _name(plain: Caller) -> str:
     wrapped = plain.target.callable
     is_wrapper = isinstance(wrapped, torch._dynamo.OptimizedModule)
     return type(plain.function).__name__ if is_wrapper else plain.target.name
+
+
+def _graph_of(step: LedgerStep) -> str:
+    return f"[{step.compilation}] {step.direction}".strip()
 
 
 def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:

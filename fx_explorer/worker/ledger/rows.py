@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
-from fx_explorer.model import Artifact, Compilation, Direction, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model import Artifact, Compilation, Direction, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.bench.work import DeviceTimes, Work
 from fx_explorer.worker.ledger.accounting import CallSeconds
 from fx_explorer.worker.ledger.eager_operators import EagerOperator
+from fx_explorer.worker.ledger.gaps import Gap
 from fx_explorer.worker.ledger.launch_cost import LaunchCost
 from fx_explorer.worker.ledger.timeline import CallStep
 
@@ -43,6 +45,7 @@ class Measured:
     """What it costs to call a generated C++ kernel; None where that is not known."""
     work: Mapping[int, Work]
     device: DeviceTimes | None
+    gaps: Sequence[Gap] = ()
 
 
 def step_rows(measured: Measured, session: Path, call: int) -> Iterator[LedgerStep]:
@@ -50,6 +53,14 @@ def step_rows(measured: Measured, session: Path, call: int) -> Iterator[LedgerSt
     maker = _Rows(measured, _codes(measured.wrappers, session))
     for position, row in enumerate(maker.rows()):
         yield replace(row, call=call, position=position)
+
+
+def gap_rows(measured: Measured, call: int) -> Iterator[LedgerGap]:
+    """Yield the gaps of a call on the GPU, in order."""
+    positions = _Rows(measured, {}).positions()
+    for position, gap in enumerate(measured.gaps):
+        steps = tuple(positions[at] for at in gap.of_steps)
+        yield LedgerGap(0, call, position, gap.before, gap.after, gap.seconds, steps, tuple(gap.of_steps.values()))
 
 
 def without_guards(measured: Measured) -> str:
@@ -76,15 +87,24 @@ class _Rows:
         self._passes = Counter(step.part for step in measured.steps if step.part >= 0)
 
     def rows(self) -> Iterator[LedgerStep]:
+        for rows in self._rows_of_steps():
+            yield from rows
+
+    def positions(self) -> list[int]:
+        """Return the position of each step's first row."""
+        counts = [len(rows) for rows in self._rows_of_steps()]
+        return [0, *accumulate(counts)][: len(counts)]
+
+    def _rows_of_steps(self) -> Iterator[list[LedgerStep]]:
         whole = self._measured.whole
         for i, (step, host_s, iqr_s) in enumerate(zip(self._measured.steps, whole.means_s, whole.iqrs_s, strict=True)):
             row = self._row(step, host_s, iqr_s)
             if step.has_lookup:
-                yield from self._with_guards(row, _entered_next(self._measured, i))
+                yield list(self._with_guards(row, _entered_next(self._measured, i)))
             elif row.kind == "kernel" and self._measured.launches:
-                yield from self._with_launch(row, self._measured.launches.of(self._part(step).arguments))
+                yield list(self._with_launch(row, self._measured.launches.of(self._part(step).arguments)))
             else:
-                yield row
+                yield [row]
 
     def _with_guards(self, row: LedgerStep, frame: int) -> Iterator[LedgerStep]:
         guards_s = min(self._measured.guards.get(frame, 0.0), row.host_s)

@@ -11,6 +11,7 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.target.backends import use_backend
 from fx_explorer.worker.target.guard_filters import with_guard_filter
 from fx_explorer.worker.target.inputs import moved, with_grad
 from fx_explorer.worker.target.loss import find_loss
@@ -43,8 +44,14 @@ class SilentJob:
     def describe(self, target: Target, train: bool) -> None: ...
 
 
-def call_target(target: Target, job: CallingJob, before: Callable[[Target], object] = lambda target: None) -> None:
-    """Compile the target, call it, and go backward. ``before`` is given the target as it is called.
+def call_target(
+    target: Target,
+    job: CallingJob,
+    before: Callable[[Target], object] = lambda target: None,
+    forward_ended: Callable[[], object] = lambda: None,
+) -> None:
+    """Compile the target, call it, and go backward. ``before`` is given the target as it is called,
+    ``forward_ended`` is called while what the target returned is held.
 
     Raises whatever the target raises, and TargetError when the request asks for what the target
     cannot do.
@@ -62,6 +69,7 @@ def call_target(target: Target, job: CallingJob, before: Callable[[Target], obje
                 job.say(f"calling {target.name} in the stance {stance}")
             with in_stance(stance):
                 output = compiled(*target.arguments.args, **target.arguments.keywords)
+                forward_ended()
     if train:
         go_backward(target, output, job)
 
@@ -118,7 +126,7 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments
 
-    check_backend(job.request.backend)
+    use_backend(job.request.backend)
     compiled: Callable[..., Any] = torch.compile(target.callable, **with_guard_filter(compile_arguments(job.request)))
     return compiled
 
@@ -131,15 +139,6 @@ def is_compiled(function: object) -> bool:
         return isinstance(function, torch._dynamo.OptimizedModule) or function._compiled_call_impl is not None
     # torch.compiler.disable leaves the original in the same place.
     return hasattr(function, "_torchdynamo_orig_callable") and not getattr(function, "_torchdynamo_disable", False)
-
-
-def check_backend(name: str, option: str = "--backend") -> None:
-    """Raise TargetError for a backend that torch does not know. torch itself would say so only
-    within the first call. ``option`` is the one that named it.
-    """
-    known = torch._dynamo.list_backends(exclude_tags=())
-    if name not in known:
-        raise TargetError(f"there is no backend {name!r}; this torch has: {', '.join(known)}. Choose one with {option}.")
 
 
 def go_backward(target: Target, output: object, job: CallingJob) -> None:

@@ -45,24 +45,27 @@ class CalledOnce:
         remarks = _written(self._arguments, self._versions)
         compiled = compile_target(self._target, SilentJob(self._request))
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_random_numbers_kept())
-            stack.enter_context(_plain_values_kept(self._namespaces()))
-            stack.enter_context(_buffers_kept(self._networks(), remarks))
+            stack.enter_context(state_kept(self._target, self._modules, remarks))
             if self._request.train is False:
                 stack.enter_context(torch.no_grad())
             stack.enter_context(watching)
             compiled(*arguments.args, **arguments.keywords)
         return remarks
 
-    def _networks(self) -> list[torch.nn.Module]:
-        called = self._target.callable
-        owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
-        named = (value for module in self._modules for value in vars(module).values())
-        return [one for one in (owner, *named) if isinstance(one, torch.nn.Module)]
 
-    def _namespaces(self) -> list[dict[str, Any]]:
-        inner = (module for network in self._networks() for module in network.modules())
-        return [vars(one) for one in (*self._modules, *inner)]
+@contextlib.contextmanager
+def state_kept(target: Target, modules: list[ModuleType], remarks: list[str]) -> Iterator[None]:
+    """Put random numbers, plain values and buffers of the program back after the block. ``remarks`` gets sentences
+    on what could not be put back.
+    """
+    named = (value for module in modules for value in vars(module).values())
+    networks = [one for one in (target.network, *named) if isinstance(one, torch.nn.Module)]
+    inner = (module for network in networks for module in network.modules())
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_random_numbers_kept())
+        stack.enter_context(_plain_values_kept([vars(one) for one in (*modules, *inner)]))
+        stack.enter_context(_buffers_kept(networks, remarks))
+        yield
 
 
 def _versions(arguments: Arguments) -> list[int]:

@@ -18,7 +18,6 @@ from fx_explorer.capture.inductor.kernel_estimates import (
     bytes_of_call,
     bytes_of_calls,
     bytes_of_kernel,
-    flops_of,
     is_for_gpu,
 )
 from fx_explorer.capture.inductor.kernels.kernel_text import definitions, inlined
@@ -28,6 +27,7 @@ from fx_explorer.capture.inductor.lines.code_marks import CallInProgress, CodeMa
 from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.inductor.origins import buffers, extern_name, extern_origins, origins, runs_of
 from fx_explorer.capture.links.own_kernels import CopiedKernel, calling_nodes, copied_lines, is_own_kernel
+from fx_explorer.capture.torch_flops import flops_of
 
 _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""

@@ -189,10 +189,23 @@ def module_of(node: torch.fx.Node) -> tuple[str, str]:
 
 
 def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
-    """Return the attribute names of the nested graphs that a higher-order op calls."""
+    """Return the attribute names of the nested graphs that a higher-order op calls, or of the one
+    that stands for a module (a partition of ``torch.fx.passes``).
+    """
+    if node.op == "call_module":
+        name = str(node.target)
+        return (name,) if isinstance(submodule(node.graph.owning_module, name), torch.fx.GraphModule) else ()
     if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
         return ()
     return tuple(str(arg.target) for arg in node.all_input_nodes if arg.op == "get_attr")
+
+
+def submodule(module: torch.nn.Module | None, name: str) -> object:
+    """Return what is at the dotted ``name`` below ``module``; None when there is nothing."""
+    found: object = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def node_row(node: torch.fx.Node, sources: Sources) -> Node:
@@ -261,7 +274,7 @@ def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node,
     seen: set[str] = set()
     for node in module.graph.nodes:
         for name in subgraph_names(node):
-            inner = getattr(module, name, None)
+            inner = submodule(module, name)
             if isinstance(inner, torch.fx.GraphModule) and name not in seen:
                 seen.add(name)
                 yield node, name, inner

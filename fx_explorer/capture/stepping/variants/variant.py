@@ -291,6 +291,7 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         post_grad=post_grad,
         seq_parents=dict(segment.seq_parents) if reached("joint") else {},
         unedited={},
+        published=[],
         regions=list(segment.regions) if reached("joint") else [],
         saved=dict(segment.saved) if reached("partition") else {},
     )

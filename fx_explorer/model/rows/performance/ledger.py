@@ -136,3 +136,23 @@ class LedgerOperator:
     host_s: float
     """Seconds, without what it takes to be profiled."""
     device_s: float = NOT_KNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerGap:
+    """Time of a call in which the GPU does nothing, and what the host does meanwhile. Measured while a
+    profiler looks at the GPU.
+    """
+
+    id: int
+    call: int
+    position: int
+    before: str
+    """The kernel that ends before it; empty at the beginning of the call."""
+    after: str
+    """The kernel that begins behind it; empty at the end of the call."""
+    seconds: float
+    steps: tuple[int, ...]
+    """Positions of the steps that the host takes meanwhile."""
+    steps_s: tuple[float, ...]
+    """Seconds of each of them that are in the gap."""

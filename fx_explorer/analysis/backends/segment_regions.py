@@ -1,0 +1,38 @@
+"""Segments and what falls back as regions of a graph: which nodes are in them, as with annotated
+regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.support import ShownSupport, nodes_in_segment, support_of_nodes
+
+KEY = "segment"
+"""The key of such a region, where those of others are annotations."""
+
+FALLS_BACK = "falls back"
+
+
+def region_of(shown: ShownSupport) -> str:
+    """Return the name of the region that a node is in: ``segment 2`` or ``falls back``."""
+    return f"segment {shown.segment}" if shown.segment else FALLS_BACK
+
+
+def regions_of_nodes(reader: SessionReader, nodes: Iterable[model.Node]) -> dict[int, str]:
+    """Return the region of each node of one graph that is in one, by its id. The nodes stand in the
+    order of the graph.
+    """
+    there = list(nodes)
+    if not there:
+        return {}
+    found = support_of_nodes(reader, there[0].graph, there[0].id, there[-1].id + 1)
+    return {node: region_of(shown) for node, shown in found.items()}
+
+
+def nodes_in(reader: SessionReader, value: str) -> list[int]:
+    """Return the ids of all nodes in the region, ascending."""
+    number = value.removeprefix("segment ")
+    return nodes_in_segment(reader, int(number) if number.isdecimal() else 0)

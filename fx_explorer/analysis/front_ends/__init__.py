@@ -1,0 +1,1 @@
+"""Other front ends than Dynamo: what each sees of the target that Dynamo does not, and the other way round."""

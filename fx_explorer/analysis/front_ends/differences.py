@@ -1,0 +1,273 @@
+"""In words, what a front end sees of the target that Dynamo does not, and what it does not see. Every sentence is counted off
+the rows of both; none is said that they do not show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.front_ends.seen import LineOfBoth, Seen, lines_of_both, seen_by, seen_by_dynamo, short_name
+from fx_explorer.analysis.words import counted, in_file, listed
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import check_count
+
+SHOWN = 3
+"""Examples of one kind that are named."""
+
+MOST_NAMES = 8
+"""Operators of a line that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A front end's graph beside those of Dynamo."""
+
+    reader: SessionReader
+    row: model.FrontEnd
+    dynamo: Seen
+    other: Seen
+    lines: list[LineOfBoth]
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def is_real(self) -> bool:
+        """Return whether the front end ran the code to see its operators, and not with stand-ins."""
+        return self.row.name != "symbolic_trace"
+
+
+def beside_dynamo(reader: SessionReader, row: model.FrontEnd, dynamo: Seen | None = None) -> Beside:
+    """Return both for a front end that made a graph. ``dynamo``: what Dynamo saw, where it is known already."""
+    dynamo, other = dynamo or seen_by_dynamo(reader), seen_by(reader, row)
+    return Beside(reader, row, dynamo, other, lines_of_both(dynamo, other))
+
+
+def differences(both: Beside) -> list[str]:
+    """Return the sentences, the most telling first."""
+    return [sentence for say in _SAYINGS for sentence in say(both)]
+
+
+def _size(both: Beside) -> Iterator[str]:
+    calls, theirs = len(both.dynamo.calls), len(both.other.calls)
+    graphs = counted(len(both.dynamo.graphs), "graph")
+    yield (
+        f"One graph of {counted(len(both.other.nodes), 'node')}, {counted(theirs, 'call')} among them; "
+        f"Dynamo has {counted(calls, 'call')} in {graphs}."
+    )
+
+
+_LEVEL = {
+    "symbolic_trace": (
+        "It records what Python calls: functions of torch, methods and modules, with no shape, dtype or device of any value."
+    ),
+    "export": "It records aten operators, the same for every way to write them, with the shape of each value.",
+    "make_fx": "It records the aten operators that one real call ran, below autograd.",
+}
+
+
+def _level(both: Beside) -> Iterator[str]:
+    yield _LEVEL[both.name]
+
+
+def _modules(both: Beside) -> Iterator[str]:
+    modules = {node.target: node.module_type for node in both.other.of_op("call_module") if node.target != "_guards_fn"}
+    if modules:
+        named = listed([f"{path} ({kind})" if kind else path for path, kind in modules.items()], SHOWN)
+        yield (
+            f"{counted(len(modules), 'module')} of torch stay one node each (call_module): {named}. What they do inside is not "
+            "seen; Dynamo goes into them."
+        )
+
+
+def _parameters(both: Beside) -> Iterator[str]:
+    kinds = both.row.inputs or {}
+    held = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}
+    as_inputs = [counted(count, word) for kind, word in held.items() if isinstance(count := kinds.get(kind, 0), int) and count]
+    if as_inputs:
+        yield f"{listed(as_inputs)} are inputs of the graph, by name; a call passes them in."
+    read = both.other.of_op("get_attr")
+    parameters = {node.target for node in read if "param" in node.target or "." in node.target}
+    constants = {node.target for node in read if node.target.startswith(("_tensor_constant", "lifted_tensor"))}
+    others = {node.target for node in read} - parameters - constants
+    if parameters | others:
+        yield (
+            f"{counted(len(parameters | others), 'parameter')} or other tensors are attributes that the graph reads "
+            "(get_attr), not inputs."
+        )
+    if constants:
+        yield (
+            f"{counted(len(constants), 'tensor')} became a constant of the graph ({listed(sorted(constants), SHOWN)}): "
+            "buffers and "
+            "what the code made of plain values. Later changes of them in the program do not reach it."
+        )
+
+
+def _decompositions(both: Beside) -> Iterator[str]:
+    if not both.is_real:
+        return
+    split = [one for one in both.lines if one.dynamo and len(one.other) > len(one.dynamo)]
+    split.sort(key=lambda one: len(one.dynamo) - len(one.other))
+    for one in split[:SHOWN]:
+        where = in_file(one.file, one.line)
+        yield f"{where}: {_each_once(one.dynamo)} of Dynamo's graph became {_each_once(one.other)}."
+
+
+def _each_once(names: tuple[str, ...]) -> str:
+    """Return ``t, addmm and 2 × getitem``."""
+    counts = Counter(names)
+    return listed([name if count == 1 else f"{count} × {name}" for name, count in counts.items()], MOST_NAMES)
+
+
+def _views(both: Beside) -> Iterator[str]:
+    if not both.is_real:
+        return
+    views = [node for node in both.other.calls if node.is_view]
+    if views:
+        yield (
+            f"{len(views)} of its calls are views, getitems or sizes, which compute nothing; {_views_of(both.dynamo)} of "
+            "Dynamo's."
+        )
+
+
+def _views_of(seen: Seen) -> int:
+    return sum(node.is_view or node.target in _VIEW_METHODS for node in seen.calls)
+
+
+_VIEW_METHODS = (
+    "view",
+    "reshape",
+    "transpose",
+    "permute",
+    "flatten",
+    "unsqueeze",
+    "squeeze",
+    "expand",
+    "unbind",
+    "split",
+    "chunk",
+)
+
+
+def _control_flow(both: Beside) -> Iterator[str]:
+    breaks = distinct_breaks(both.reader)
+    if not breaks:
+        return
+    where = listed([in_file(one.file, one.line) for one in breaks if one.file], SHOWN)
+    cut = f"Dynamo cuts the code at {counted(len(breaks), 'line')} ({where})" if where else "Dynamo cuts the code"
+    if both.name == "symbolic_trace":
+        yield f"{cut}: here that ran once while it was traced, and is no part of the graph."
+    elif both.name == "make_fx":
+        yield f"{cut}: here it is one graph, with the side of each branch that the example took, and nothing checks it."
+    else:
+        yield f"{cut}: here it is one graph; what depends on content is checked by assertions in it, or was the example's."
+
+
+_ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")
+
+
+def _guards(both: Beside) -> Iterator[str]:
+    asserted = [node for node in both.other.nodes if node.op.startswith("call") and _ASSERTIONS.search(node.target)]
+    guards = check_count(both.reader)
+    if asserted:
+        names = listed(sorted({short_name(one) for one in asserted}), SHOWN)
+        yield f"{counted(len(asserted), 'node')} of the graph check inputs or sizes when it runs ({names})."
+    if guards:
+        whatever = (
+            "" if asserted else " This graph has none: it runs with whatever it is given, also where another would be right."
+        )
+        yield f"Dynamo checks {counted(guards, 'guard')} before each call, and compiles again when one fails.{whatever}"
+
+
+_SYMBOL = re.compile(r"\b[su]\d+\b")
+
+
+def _sizes(both: Beside) -> Iterator[str]:
+    free = sorted({name for node in both.dynamo.nodes for one in node.shape or () for name in _SYMBOL.findall(one)})
+    dynamic = f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). " if free else ""
+    ranges = both.row.ranges or {}
+    if both.name == "symbolic_trace":
+        asks = sum(node.target in ("builtins.getattr", "size", "shape") for node in both.other.calls)
+        if asks:
+            yield f"{dynamic}{counted(asks, 'node')} ask for sizes when the graph runs, so it is not bound to the example's."
+        elif free:
+            yield f"{dynamic}This graph asks for no size: it is not bound to the example's."
+    elif ranges:
+        told = listed([f"{size} in {one}" for size, one in ranges.items()], SHOWN)
+        yield f"{dynamic}Open sizes: {told}."
+    elif free:
+        way = "dynamic_shapes={…}" if both.name == "export" else 'tracing_mode="symbolic"'
+        yield f"{dynamic}Here every size is the example's; {way} leaves some open."
+
+
+_IN_PLACE = re.compile(r"\.?([a-z]\w*[a-z0-9]_)(\.|$)")
+
+
+def _mutations(both: Beside) -> Iterator[str]:
+    outputs = both.row.outputs or {}
+    written = [(kind, count) for kind, count in outputs.items() if kind.endswith("_MUTATION") or kind == "USER_INPUT_MUTATION"]
+    for kind, count in written:
+        what = "buffer" if kind.startswith("BUFFER") else "input" if kind.startswith("USER") else "parameter"
+        yield f"{counted(int(str(count)), what)} that the code writes is returned as a new value, not written (functionalised)."
+    in_place = [node for node in both.other.calls if node.op != "call_module" and _IN_PLACE.search(node.target)]
+    if in_place:
+        names = listed(sorted({short_name(node) for node in in_place}), SHOWN)
+        yield f"{counted(len(in_place), 'in-place operator')} stay as they are ({names}): nothing was functionalised."
+
+
+_MODE = re.compile(r"dropout|batch_norm|bernoulli|BatchNorm|Dropout")
+
+
+def _mode(both: Beside) -> Iterator[str]:
+    modules = {node.module_type for node in both.other.of_op("call_module") if _MODE.search(node.module_type)}
+    operators = {short_name(node) for node in both.other.calls if node.op != "call_module" and _MODE.search(node.target)}
+    if modules:
+        verb = "follows" if len(modules) == 1 else "follow"
+        yield f"{listed(sorted(modules), SHOWN)} {verb} train() and eval() when the graph runs: it is called as a module."
+    if operators:
+        mode, verb = "training" if both.row.is_training else "eval", "stays" if len(operators) == 1 else "stay"
+        yield (
+            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the model is switched to later; "
+            "Dynamo compiles "
+            "again for the other."
+        )
+
+
+def _unseen_lines(both: Beside) -> Iterator[str]:
+    if not any(one.other for one in both.lines):
+        return
+    only_dynamo = [in_file(one.file, one.line) for one in both.lines if one.dynamo and not one.other]
+    only_other = [in_file(one.file, one.line) for one in both.lines if one.other and not one.dynamo]
+    if only_dynamo:
+        yield (
+            f"{counted(len(only_dynamo), 'line')} with a call in Dynamo's graphs have none here: {listed(only_dynamo, SHOWN)}."
+        )
+    if only_other:
+        yield f"{counted(len(only_other), 'line')} with a call here have none in Dynamo's graphs: {listed(only_other, SHOWN)}."
+
+
+def _remarks(both: Beside) -> Iterator[str]:
+    yield from both.row.remarks
+
+
+_SAYINGS: tuple[Callable[[Beside], Iterator[str]], ...] = (
+    _size,
+    _level,
+    _modules,
+    _parameters,
+    _decompositions,
+    _views,
+    _control_flow,
+    _guards,
+    _sizes,
+    _mutations,
+    _mode,
+    _unseen_lines,
+    _remarks,
+)

@@ -1,0 +1,223 @@
+"""A graph as the Python it stands for: ``gm.code`` as ``print_readable`` shows it, with a class for each nested graph.
+
+It is written from the rows of a session, so every recorded graph has it, and it can be copied and run. What a row does
+not hold is a comment in its place, and is listed in ``missing``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from fx_explorer import model
+from fx_explorer.analysis.graph_code.expressions import (
+    Names,
+    NotPythonError,
+    arguments_of,
+    arguments_text,
+    attribute,
+    call_of,
+    member,
+)
+from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.words import file_name
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import input_names
+
+MAIN_CLASS = "GraphModule"
+
+ValueOf = Callable[[model.Node], str]
+"""What a script puts into an attribute that a graph reads, as Python; empty for nothing."""
+
+
+@dataclass(frozen=True)
+class GraphText:
+    """A text that was written of a graph, and what its lines stand for."""
+
+    lines: tuple[str, ...]
+    node_of_line: dict[int, int]
+    """Line from 0 → id of the node that it computes."""
+    missing: tuple[str, ...] = ()
+    """Why some lines are comments: sentences."""
+    inputs: tuple[model.Node, ...] = ()
+    """The placeholders of the whole graph."""
+
+    @cached_property
+    def line_of_node(self) -> dict[int, int]:
+        """Return id of a node → the first line that computes it."""
+        return {node: line for line, node in reversed(self.node_of_line.items())}
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+def graph_code(reader: SessionReader, graph: model.Graph) -> GraphText:
+    """Return a graph as the code of a module, with what must be imported at its top."""
+    names = Names()
+    written = module_code(reader, graph, names)
+    imports = import_lines(names)
+    shift = len(imports) + 2
+    moved = {line + shift: node for line, node in written.node_of_line.items()}
+    return GraphText((*imports, "", "", *written.lines), moved, written.missing, written.inputs)
+
+
+def import_lines(names: Names) -> list[str]:
+    """Return the imports, the standard library's first."""
+    modules = ["torch", *names.roots]
+    own = sorted({one for one in modules if not one.startswith("torch")})
+    return [f"import {one}" for one in [*own, *sorted({one for one in modules if one.startswith("torch")})]]
+
+
+def module_code(reader: SessionReader, graph: model.Graph, names: Names, value_of: ValueOf | None = None) -> GraphText:
+    """Return the classes of a graph and of those nested in it, inner ones first. With ``value_of``, attributes that
+    are tensors get a value.
+    """
+    written = _Classes(reader, names, value_of)
+    written.write(graph, MAIN_CLASS)
+    inputs = tuple(node for node in reader.nodes(graph) if node.op == "placeholder")
+    return GraphText(tuple(written.lines), written.node_of_line, tuple(dict.fromkeys(written.missing)), inputs)
+
+
+@dataclass
+class _Classes:
+    """Writes a class for a graph, after those of the graphs in it."""
+
+    reader: SessionReader
+    names: Names
+    value_of: ValueOf | None
+    lines: list[str] = field(default_factory=list)
+    node_of_line: dict[int, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    _classes: set[str] = field(default_factory=set)
+    _within: set[int] = field(default_factory=set)
+    """Graphs that are being written: a damaged session may have one within itself."""
+
+    def write(self, graph: model.Graph, class_name: str) -> None:
+        self._classes.add(class_name)
+        self._within.add(graph.id)
+        nodes = self.reader.nodes(graph)
+        inner = {name: self._nested_class(one) for name, one in nested(self.reader, graph).items()}
+        if self.lines:
+            self.lines += ["", ""]
+        self.lines.append(f"class {class_name}(torch.nn.Module):")
+        self._attributes(nodes, inner)
+        self._forward(graph, nodes)
+        self._within.discard(graph.id)
+
+    def _nested_class(self, graph: model.Graph) -> str:
+        wanted = re.sub(r"\W", "_", graph.name.rpartition(".")[2]) or "nested"
+        name = next(one for one in _numbered(f"_{wanted}" if wanted[0].isdigit() else wanted) if one not in self._classes)
+        if graph.id not in self._within:
+            self.write(graph, name)
+        return name
+
+    def _attributes(self, nodes: Sequence[model.Node], inner: dict[str, str]) -> None:
+        """Write what gives the module its nested graphs, and in a script its tensors."""
+        body = [f"        self.{name} = {class_name}()" for name, class_name in inner.items() if name.isidentifier()]
+        for node in {one.target: one for one in nodes if one.op == "get_attr" and one.target not in inner}.values():
+            shown = printable(value_text(node) or "a value that the session does not describe")
+            if self.value_of is None:
+                body.append(f"        # self.{printable(node.target)}: {shown}, which is not part of this text")
+            elif value := self.value_of(node):
+                body.append(f"        put(self, {node.target!r}, {value})")
+        modules = {one.target: one for one in nodes if one.op == "call_module"}
+        for node in modules.values():
+            body.append(f"        # self.{printable(node.target)}: a module of the program, which is not part of this text")
+            self.missing.append(f"The graph calls {printable(node.target)}, a module of the program.")
+        if body:
+            self.lines += ["    def __init__(self):", "        super().__init__()", *body, ""]
+
+    def _forward(self, graph: model.Graph, nodes: Sequence[model.Node]) -> None:
+        """Write the function, with a line for each input: a line can be lit."""
+        inputs = [node for node in nodes if node.op == "placeholder"]
+        self.lines += ["    def forward(", "        self,"] if inputs else ["    def forward(self):"]
+        for node in inputs:
+            self.node_of_line[len(self.lines)] = node.id
+            self.lines.append(f"        {_parameter(node)},")
+        self.lines += ["    ):"] if inputs else []
+        self._body(graph, nodes)
+
+    def _body(self, graph: model.Graph, nodes: Sequence[model.Node]) -> None:
+        taken = input_names(self.reader, graph)
+        place = (0, 0)
+        files = {file.id: file_name(file.path) for file in self.reader.rows(model.SourceFile)}
+        for node in nodes:
+            if node.op == "placeholder":
+                continue
+            if node.line and (node.file, node.line) != place and node.op != "output":
+                place = (node.file, node.line)
+                self.lines.append(f"        # {printable(files.get(node.file, ''))}:{node.line}{self._source_of(node)}")
+            self.node_of_line[len(self.lines)] = node.id
+            try:
+                self.lines.append(f"        {statement(node, taken.get(node.id, ()), self.names)}")
+            except NotPythonError as error:
+                self._cannot(node, str(error))
+        if not any(node.op == "output" for node in nodes):
+            self.lines.append("        pass")
+
+    def _source_of(self, node: model.Node) -> str:
+        stack = self.reader.by_ids(model.Stack, [node.stack]) if node.stack else []
+        code = next((frame.code for one in stack for frame in reversed(one.frames) if frame.line == node.line), "")
+        return f"  {printable(code.strip())}" if code.strip() else ""
+
+    def _cannot(self, node: model.Node, why: str) -> None:
+        told = f"{printable(node.name)} cannot be computed here: {printable(why)}."
+        self.missing.append(told)
+        self.lines.append(f"        # {told}")
+        self.lines.append(f"        raise NotImplementedError({json.dumps(told)})")
+
+
+def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
+    """Return the graphs of the same stage that are nested in this one, by the attribute that holds each."""
+    rows = reader.rows(model.Graph, parent=graph.id, compilation=graph.compilation)
+    return {one.name.rpartition(".")[2]: one for one in rows if one.stage == graph.stage and one.name}
+
+
+def statement(node: model.Node, inputs: Sequence[str], names: Names) -> str:
+    """Return what a node does as a line of Python. Raises NotPythonError for what cannot be written."""
+    if node.op == "get_attr":
+        return f"{_variable(node)} = {attribute(node.target)}"
+    positional, named = arguments_of(node.arguments, inputs, names)
+    if node.op == "output":
+        return f"return {positional[0] if positional else 'None'}"
+    return f"{_variable(node)} = {_computed(node, positional, named, names)}"
+
+
+def _computed(node: model.Node, positional: list[str], named: dict[str, str], names: Names) -> str:
+    if node.op == "call_method":
+        if not positional:
+            raise NotPythonError(f"it calls {node.target} of nothing")
+        owner = positional[0] if positional[0].isidentifier() else f"({positional[0]})"
+        return f"{owner}.{member(node.target)}({arguments_text(positional[1:], named)})"
+    if node.op == "call_module":
+        return f"{attribute(node.target)}({arguments_text(positional, named)})"
+    return call_of(node.target, positional, named, names)
+
+
+def _variable(node: model.Node) -> str:
+    if not node.name.isidentifier():
+        raise NotPythonError(f"its name {node.name!r} is no name in Python")
+    shown = value_text(node)
+    return f"{node.name}: {json.dumps(printable(shown))}" if shown else node.name
+
+
+def _parameter(node: model.Node) -> str:
+    """Return an input of forward; those of symbolic_trace may be ``*args``."""
+    if not node.name.isidentifier():
+        return "_"
+    stars = "*" * (len(node.target) - len(node.target.lstrip("*")))
+    shown = value_text(node)
+    return f"{stars[:2]}{node.name}: {json.dumps(printable(shown))}" if shown else f"{stars[:2]}{node.name}"
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 1
+    while True:
+        yield f"{name}_{number}"
+        number += 1

@@ -1,0 +1,326 @@
+"""The arguments, targets and sizes of a row as Python expressions that can be run.
+
+A session may come from anybody, and what is written here is there to be run: only constants, nodes, symbols and
+torch's own names are taken over, and whatever else a row holds is said to be missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import keyword
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+SHORTENED = " …"
+"""How the arguments of a node end that are longer than what a session keeps of them."""
+
+_DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
+_QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({_DEVICE}:\d+)\b""")
+_IS_DEVICE = re.compile(_DEVICE)
+_NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
+_CALLS = {"slice", "range", "device", "float"}
+"""What an argument's text may call: the values whose text is a call."""
+
+_SIZE_FUNCTIONS = {"Max": "max", "Min": "min"}
+_BETWEEN = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod": "%", "TrueDiv": "/", "IntTrueDiv": "/"}
+"""How sympy writes what Python has a sign for (torch/utils/_sympy/functions.py)."""
+
+_OPERATORS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "matmul": "@",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
+    "and_": "&",
+    "or_": "|",
+    "xor": "^",
+}
+_SAFE_BUILTINS = {
+    "getattr",
+    "abs",
+    "max",
+    "min",
+    "sum",
+    "len",
+    "int",
+    "float",
+    "bool",
+    "round",
+    "pow",
+    "divmod",
+    "tuple",
+    "list",
+}
+_SAFE_MEMBERS = {"__getitem__", "__setitem__"}
+_ROOTS = {"torch", "operator", "math"}
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+class NotPythonError(ValueError):
+    """A row holds something that has no Python of its own; the message says what."""
+
+
+@dataclass
+class Names:
+    """What the names in the rows of a graph mean, and which were met."""
+
+    device: str = "torch.device({})"
+    """How a device is written; ``{}`` is its quoted name."""
+    symbols: dict[str, None] = field(default_factory=dict)
+    """Sizes that are used by name, in the order in which they were met."""
+    roots: dict[str, None] = field(default_factory=dict)
+    """Modules that must be imported."""
+    foreign: dict[str, None] = field(default_factory=dict)
+    """Namespaces of operators that are not torch's own: a library or the user's program registers them."""
+
+    def written_device(self, name: str) -> str:
+        return self.device.format(json.dumps(name))
+
+
+def is_shortened(arguments: str) -> bool:
+    return arguments.endswith(SHORTENED)
+
+
+def arguments_of(text: str, inputs: Collection[str], names: Names) -> tuple[list[str], dict[str, str]]:
+    """Return the positional and the named arguments as Python. ``inputs`` are the names of the nodes among them. Raises
+    NotPythonError.
+    """
+    if is_shortened(text):
+        raise NotPythonError("its arguments are longer than what a session keeps of them")
+    quoted = _QUOTED_OR_DEVICE.sub(lambda found: found[1] or f"device({found[2]!r})", text)
+    try:
+        call = ast.parse(f"f({quoted}\n)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NotPythonError(f"its arguments are no Python: {_short(text)}") from error
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise NotPythonError(f"its arguments are no Python: {_short(text)}")
+    written = _Arguments(inputs, names)
+    positional = [written.of(argument) for argument in call.args]
+    return positional, {_name(one): written.of(one.value, one.arg or "") for one in call.keywords}
+
+
+def _name(one: ast.keyword) -> str:
+    if one.arg is None:
+        raise NotPythonError("its arguments are unpacked from a dict")
+    return one.arg
+
+
+class _Arguments:
+    """Writes one argument after the other."""
+
+    def __init__(self, inputs: Collection[str], names: Names) -> None:
+        self._inputs = inputs
+        self._names = names
+
+    def of(self, node: ast.expr, keyword_: str = "") -> str:
+        """Return an argument as Python; ``keyword_`` is its name where it has one."""
+        if isinstance(node, ast.Constant):
+            return "..." if node.value is ... else repr(node.value)
+        if isinstance(node, ast.Name):
+            return self._named(node.id, keyword_)
+        if isinstance(node, ast.Tuple):
+            return f"({', '.join(map(self.of, node.elts))}{',' * (len(node.elts) == 1)})"
+        if isinstance(node, ast.List):
+            return f"[{', '.join(map(self.of, node.elts))}]"
+        if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+            pairs = zip(node.keys, node.values, strict=True)
+            return "{" + ", ".join(f"{self.of(key)}: {self.of(value)}" for key, value in pairs if key) + "}"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return f"-{self.of(node.operand)}"
+        if isinstance(node, ast.BinOp):
+            return f"({size_expression(ast.unparse(node), self._names, known=self._inputs)})"
+        if isinstance(node, ast.Attribute):
+            return self._attribute(ast.unparse(node))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return self._call(node.func.id, node)
+        raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
+
+    def _named(self, name: str, keyword_: str) -> str:
+        if name in self._inputs and keyword_ != "device":
+            return name
+        if name in _NUMBERS:
+            return _NUMBERS[name]
+        if _IS_DEVICE.fullmatch(name):
+            return self._names.written_device(name)
+        if name == "Ellipsis":
+            return "..."
+        if re.fullmatch(r"[a-z]+\d+(_\d+)*", name):
+            self._names.symbols[name] = None
+            return name
+        raise NotPythonError(f"it takes {_short(name)}, which is neither a node nor a plain value")
+
+    def _attribute(self, dotted: str) -> str:
+        if not re.fullmatch(r"torch\.\w+", dotted):
+            raise NotPythonError(f"it takes {_short(dotted)}, which is no plain value")
+        return dotted
+
+    def _call(self, function: str, node: ast.Call) -> str:
+        if function not in _CALLS:
+            raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
+        positional = [self.of(one) for one in node.args]
+        named = {_name(one): self.of(one.value) for one in node.keywords}
+        if function == "device":
+            kind = ast.literal_eval(positional[0] if positional else named.get("type", "'cpu'"))
+            return self._names.written_device(f"{kind}:{named['index']}" if "index" in named else str(kind))
+        return f"{function}({', '.join([*positional, *(f'{name}={value}' for name, value in named.items())])})"
+
+
+def call_of(target: str, positional: list[str], named: dict[str, str], names: Names) -> str:
+    """Return the call of a function by its qualified name, as Python. Raises NotPythonError for one that cannot be
+    imported.
+    """
+    function = target.removeprefix("_") if target.startswith("_operator.") else target
+    sign = _OPERATORS.get(function.removeprefix("operator."), "") if function.startswith("operator.") else ""
+    if sign and len(positional) == 2 and not named and not any(one.startswith("-") for one in positional):
+        return f"{positional[0]} {sign} {positional[1]}"
+    if function == "operator.getitem" and len(positional) == 2 and positional[0].isidentifier():
+        return f"{positional[0]}[{positional[1]}]"
+    if function == "builtins.getattr" and len(positional) == 2:
+        return f"{positional[0]}.{member(positional[1].strip(chr(39) + chr(34)))}"
+    return f"{importable(function, names)}({arguments_text(positional, named)})"
+
+
+def member(name: str) -> str:
+    """Return the name of a method or an attribute of a tensor. Raises NotPythonError for what cannot be one."""
+    if not name.isidentifier() or keyword.iskeyword(name) or (_NEVER.search(name) and name not in _SAFE_MEMBERS):
+        raise NotPythonError(f"it uses {_short(name)}, which is nothing that a graph asks of a tensor")
+    return name
+
+
+def arguments_text(positional: Iterable[str], named: dict[str, str]) -> str:
+    for name in named:
+        if keyword.iskeyword(name):  # ``from`` of aten.random.from
+            return ", ".join([*positional, f"**{{{', '.join(f'{key!r}: {value}' for key, value in named.items())}}}"])
+    return ", ".join([*positional, *(f"{name}={value}" for name, value in named.items())])
+
+
+_DEFINED_IN = {
+    "prims": ("torch._prims", "torch._inductor.inductor_prims"),
+    "rngprims": ("torch._prims.rng_prims",),
+    "inductor": ("torch._inductor.inductor_prims",),
+    "quantized_decomposed": ("torch.ao.quantization.fx._decomposed",),
+    "higher_order": ("torch._higher_order_ops",),
+    "_c10d_functional": ("torch.distributed._functional_collectives",),
+}
+"""Namespace of operators → what must be imported before torch has them."""
+
+_IN_TORCH = {"aten", "prim", "mkldnn", "mkldnn_prepacked", "onednn", "quantized", "_quantized", "profiler", "cudnn", "xpu"}
+"""Namespaces that torch has from the beginning."""
+
+IS_TORCHS = {*_DEFINED_IN, *_IN_TORCH}
+
+_OPERATIONS = re.compile(
+    r"torch\.(\w+|((nn\.(functional|attention)|special|fft|linalg|Tensor|ops|amp|cuda\.amp|sparse|nested|signal|functional|autograd"
+    r"|_C|_functorch|_higher_order_ops|_prims|_refs|_inductor|_dynamo|utils\._pytree|distributed)(\.\w+)+))"
+)
+"""Where torch has operations. Anything else of it that a session may name has no place in a graph."""
+
+_NEVER = re.compile(
+    r"(^|\.)(__\w+__|load\w*|save\w*|dump|tofile|from_file|hub|jit|package|serialization|os|sys|io|subprocess|importlib|builtins"
+    r"|inspect|ctypes|shutil|pickle|tempfile|pathlib|import_module|exec|eval|compile)(\.|$)"
+)
+"""Names that reach files, processes or the interpreter: no graph of torch's calls them, and a made-up session might."""
+
+_OWN_MODULES = re.compile(
+    r"torch\.(_functorch|_inductor|_dynamo|_higher_order_ops|_export|_prims|_refs|distributed|nn\.attention)\."
+)
+
+
+def importable(target: str, names: Names) -> str:
+    """Return how a function is called by name, and remember what must be imported. Raises NotPythonError."""
+    if not _DOTTED.fullmatch(target):
+        raise NotPythonError(f"it calls {_short(target)}, which has no name that could be imported")
+    root, _, rest = target.partition(".")
+    if _NEVER.search(target) or (root == "torch" and not _OPERATIONS.fullmatch(target)):
+        raise NotPythonError(f"it calls {_short(target)}, which is no operation of a graph")
+    if root == "builtins" and rest in _SAFE_BUILTINS:
+        return rest
+    if target.startswith("torch.ops."):
+        return _operator(target.removeprefix("torch.ops."), names)
+    if root in _ROOTS and rest:
+        names.roots[root] = None
+        if _OWN_MODULES.match(target):
+            modules = target.split(".")[:-1]
+            names.roots[".".join(one for one in modules if not one[0].isupper())] = None
+        return target
+    if root in IS_TORCHS or target.count(".") == 2:
+        return _operator(target, names)
+    raise NotPythonError(f"it calls {_short(target)}, which is not torch's: a script of its own does not have it")
+
+
+def _operator(target: str, names: Names) -> str:
+    namespace = target.partition(".")[0]
+    if namespace not in IS_TORCHS:
+        names.foreign[namespace] = None
+    for module in _DEFINED_IN.get(namespace, ()):
+        names.roots[module] = None
+    return f"torch.ops.{target}"
+
+
+def size_expression(text: str, names: Names, known: Collection[str] = ()) -> str:
+    """Return a size such as ``16*s76`` as Python, and remember its symbols. ``known`` are names that are none. Raises
+    NotPythonError.
+    """
+    try:
+        return _Sizes(names, known).of(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NotPythonError(f"the size {_short(text)} is no Python") from error
+
+
+class _Sizes:
+    def __init__(self, names: Names, known: Collection[str]) -> None:
+        self._names = names
+        self._known = known
+
+    def of(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            return repr(node.value)
+        if isinstance(node, ast.Name):
+            if node.id not in self._known:
+                self._names.symbols[node.id] = None
+            return node.id
+        if isinstance(node, ast.BinOp):
+            # unparse knows Python's signs; the two sides are names, numbers and sums of them only.
+            left, right = self.of(node.left), self.of(node.right)
+            sign = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
+            return f"{_bracketed(left)} {sign} {_bracketed(right)}"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return f"-{_bracketed(self.of(node.operand))}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            parts = [self.of(one) for one in node.args]
+            if node.func.id in _SIZE_FUNCTIONS:
+                return f"{_SIZE_FUNCTIONS[node.func.id]}({', '.join(parts)})"
+            if node.func.id in _BETWEEN and len(parts) == 2:
+                return f"{_bracketed(parts[0])} {_BETWEEN[node.func.id]} {_bracketed(parts[1])}"
+        raise NotPythonError(f"the size {_short(ast.unparse(node))} has no Python that is known here")
+
+
+def _bracketed(text: str) -> str:
+    return text if re.fullmatch(r"\w+|\d+\.\d+", text) else f"({text})"
+
+
+def attribute(path: str, owner: str = "self") -> str:
+    """Return ``self.fc1``, or ``getattr(self.layers, '0').weight``. Raises NotPythonError for what is no path."""
+    written = owner
+    for part in path.split("."):
+        if re.fullmatch(r"\d+", part):
+            written = f"getattr({written}, {part!r})"
+        elif part.isidentifier() and not keyword.iskeyword(part):
+            written += f".{part}"
+        else:
+            raise NotPythonError(f"it reads {_short(path)}, which is no name of an attribute")
+    return written
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,18 @@
+"""What a backend supports, as facts for the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer.analysis.backends.amounts import summaries
+from fx_explorer.analysis.backends.verdict import short_verdict
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.session import SessionReader
+
+
+def support_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield how much each backend supports; nothing where every graph went to Inductor."""
+    for one in summaries(reader):
+        is_all = not one.is_said or one.supported.count == one.whole.count
+        for sentence in short_verdict(one):
+            yield Fact("backend", "good" if is_all else "notice", sentence, view="support")

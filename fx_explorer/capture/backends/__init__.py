@@ -1,0 +1,1 @@
+"""What backends support and publish of themselves, and how often what they made is called."""

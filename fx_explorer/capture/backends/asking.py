@@ -1,0 +1,210 @@
+"""A graph goes to a backend: record what the backend supports of it.
+
+In this order: what torch's partitioner was asked while the backend compiled, as it was; the
+backend's own ``operator_support``, which we ask, and have torch's partitioner ask; nothing but what
+the graph holds, where the backend does not say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.backends.asked_support import AskedSupport
+from fx_explorer.capture.backends.backend_time import timed
+from fx_explorer.capture.backends.declared import Declared, declared_by
+from fx_explorer.capture.backends.node_work import Work, work_of
+from fx_explorer.capture.backends.partitions import WHAT, Proposal, Segments, partitioned, proposal_of
+from fx_explorer.capture.graph_copies import snapshot
+from fx_explorer.capture.recording.rows.graphs import CALLS, target_name
+from fx_explorer.capture.recording.segments import RecordedGraph
+from fx_explorer.capture.recording.stages import REGIONAL
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.model import Direction, NodeSupport, Support, SupportReport
+
+PARTITIONED = "Partitioned graph"
+"""Title of a graph that a backend made for itself and had partitioned."""
+
+NOT_ASKED = ("inductor", REGIONAL)
+"""Backends that take every operator, and have views of their own."""
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """A backend, and what it declares."""
+
+    backend: str
+    declared: Declared | None
+
+
+def answerer(backend: str, compiler: Any) -> Answerer | None:
+    """Return who can be asked; None for Inductor, which takes every operator."""
+    return None if backend in NOT_ASKED else Answerer(backend, declared_by(compiler))
+
+
+@dataclass
+class Asking:
+    """A graph that a backend is at work on, with what is known of it so far."""
+
+    recording: Recording
+    answerer: Answerer
+    recorded: RecordedGraph
+    copy: torch.fx.GraphModule
+    """The graph as it was given: backends change it."""
+    direction: Direction
+    proposals: dict[int, Proposal] = field(default_factory=dict)
+    """By the ``id`` of the partitioner."""
+    partitioners: list[Any] = field(default_factory=list)
+    """Kept, so that no id is given twice."""
+    is_answered: bool = False
+    """Whether a graph that was made from this one was reported in its stead."""
+
+    def begin(self, partitioner: Any) -> None:
+        """Note that the partitioner is about to propose partitions."""
+        graph = self._graph_of(partitioner.graph_module)
+        self.proposals[id(partitioner)] = proposal_of(partitioner, graph)
+        self.partitioners.append(partitioner)
+
+    def answer(self, partitioner: Any, node: torch.fx.Node, answer: object) -> None:
+        """Note what the backend's support answered of one node."""
+        proposal = self.proposals.get(id(partitioner))
+        if proposal is not None:
+            proposal.answers[node] = answer
+
+    def propose(self, partitioner: Any, partitions: Any) -> None:
+        """Note the partitions, as far as they are known by now."""
+        proposal = self.proposals.get(id(partitioner))
+        if proposal is not None:
+            proposal.take(partitions)
+
+    def _graph_of(self, module: torch.fx.GraphModule) -> RecordedGraph:
+        """Return the recorded graph that is partitioned. One that the backend made is recorded."""
+        if _is_same(module.graph, self.copy.graph):
+            return self.recorded
+        return self.recording.add_graph(module, "backend", self.direction, label=PARTITIONED)
+
+
+def _is_same(graph: torch.fx.Graph, given: torch.fx.Graph) -> bool:
+    """Return whether the graph has the nodes of the one that was given: torch keeps names in copies."""
+    ours = {node.name: (node.op, target_name(node)) for node in given.nodes}
+    return len(graph.nodes) == len(ours) and all(
+        ours.get(node.name) == (node.op, target_name(node)) for node in graph.nodes
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def given_to_backend(
+    recording: Recording,
+    who: Answerer | None,
+    recorded: RecordedGraph | None,
+    module: torch.fx.GraphModule,
+    direction: Direction = "",
+) -> Iterator[None]:
+    """Record, after the block, what the backend supports of the graph that it is given in the block,
+    and how long it was at work on it.
+    """
+    asking, outer = None, recording.here.asking
+    if who is not None and recorded is not None:
+        with recording.noting(WHAT):
+            asking = Asking(recording, who, recorded, snapshot(module), direction)
+    recording.here.asking = asking
+    try:
+        with timed(recording, who.backend) if who else contextlib.nullcontext():
+            yield
+    finally:
+        # Partitioners that we ask must not pass for the backend's.
+        recording.here.asking = None
+        if asking is not None:
+            with recording.noting(WHAT):
+                _report(asking, outer)
+        recording.here.asking = outer
+
+
+def _report(asking: Asking, outer: Asking | None) -> None:
+    """Add what is known of a graph. What a backend partitioned before AOTAutograd got the parts is
+    reported once, of the whole.
+    """
+    if asking.proposals:
+        for proposal in asking.proposals.values():
+            _add_proposal(asking, proposal)
+    elif asking.is_answered or (outer is not None and outer.proposals):
+        return
+    elif asking.answerer.declared is not None:
+        _add_declared(asking, asking.answerer.declared)
+    else:
+        _add(asking, asking.recorded, _Answers(SAID_BY_NOBODY, work_of(asking.copy.graph)))
+    if outer is not None:
+        outer.is_answered = True
+
+
+SAID_BY_NOBODY = SupportReport(0, 0, 0, "", "nobody")
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What became known of the operators of a graph."""
+
+    report: SupportReport
+    work: dict[torch.fx.Node, Work]
+    support: Mapping[torch.fx.Node, Support] = field(default_factory=dict)
+    segments: Segments | None = None
+    reasons: Mapping[torch.fx.Node, str] = field(default_factory=dict)
+
+
+def _add_proposal(asking: Asking, proposal: Proposal) -> None:
+    """Add what the backend had torch's partitioner propose."""
+    support: dict[torch.fx.Node, Support] = {
+        node: "supported" if answer else "falls_back" for node, answer in proposal.answers.items()
+    }
+    report = SupportReport(
+        *(0, 0, 0, "", "partitioner"),
+        source=f"{type(proposal.support).__qualname__} of {type(proposal.support).__module__}",
+        allows_single=proposal.allows_single,
+        merges_independent=proposal.merges_independent,
+        notes=() if proposal.segments is not None else ("torch's partitioner proposed nothing: it was asked, and raised.",),
+    )
+    _add(asking, proposal.graph, _Answers(report, proposal.nodes, support, proposal.segments, proposal.reasons))
+
+
+def _add_declared(asking: Asking, declared: Declared) -> None:
+    """Ask what the backend declares of each operator, and have torch's partitioner ask."""
+    asked = AskedSupport(declared)
+    submodules = dict(asking.copy.named_modules())
+    work = work_of(asking.copy.graph)
+    for node in work:
+        if node.op in CALLS:
+            asked.ask(submodules, node)
+    segments, why_none = partitioned(asking.copy, asked)
+    notes = (*asked.oddities(), *filter(None, [why_none]))
+    report = SupportReport(0, 0, 0, "", "declared", source=declared.source, notes=notes)
+    _add(asking, asking.recorded, _Answers(report, work, asked.support, segments, asked.reasons))
+
+
+def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
+    """Add a report, with a row for each of its operators."""
+    writer = asking.recording.writer
+    report = replace(
+        answers.report,
+        compilation=asking.recording.variant_id(),
+        graph=graph.graph.id,
+        backend=asking.answerer.backend,
+        is_partitioned=answers.segments is not None,
+    )
+    added = writer.add(report)
+    segments = answers.segments or {}
+    writer.add_all(
+        NodeSupport(
+            added,
+            graph.by_name[node.name],
+            answers.support.get(node, "unknown") if node.op in CALLS else "unknown",
+            segments.get(node, 0),
+            answers.reasons.get(node, ""),
+            *(work.flops, work.read_bytes, work.written_bytes, work.result_bytes),
+        )
+        for node, work in answers.work.items()
+        if node.name in graph.by_name
+    )

@@ -1,0 +1,134 @@
+"""How often what a backend made is called: each compiled entry is counted in its calls, and what it
+returns is held against the graph it was made of.
+
+What Inductor makes is left alone: its calls are seen in the ledger, and while inspecting it does not
+run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.model import BackendEntry, Direction
+
+_ALWAYS_WRITTEN = 4
+"""The first calls are written at once. Later ones when their number has doubled, and at the end."""
+
+
+@contextlib.contextmanager
+def entry_hook(recording: Recording) -> Iterator[None]:
+    """Write, after the block, how often each entry was called inside it."""
+    try:
+        yield
+    finally:
+        with recording.noting("how often compiled entries were called", "backend"):
+            for entry in recording.published.entries:
+                entry.write()
+            recording.published.entries.clear()
+
+
+def counted_entry(recording: Recording, made: Any, module: Any, backend: str, direction: Direction) -> Any:
+    """Return what a backend made for a graph, counting its calls as long as it is recorded."""
+    result = made
+    with recording.noting("a compiled entry", "backend"):
+        is_inductors = backend == "inductor" or type(made).__module__.startswith("torch._inductor")
+        if not is_inductors and callable(made) and not _is_counted(recording, direction):
+            result = _counting(recording, _recompiled(made), module, backend, direction)
+    return result
+
+
+def _is_counted(recording: Recording, direction: Direction) -> bool:
+    """Return whether the entry is a wrapper of AOTAutograd's around others, which are counted."""
+    compilation = recording.variant_id()
+    return not direction and any(entry.row.compilation == compilation for entry in recording.published.entries)
+
+
+def _recompiled(made: Any) -> Any:
+    """Return the function itself, where torch would put it in the place of a lazy one
+    (torch/_dynamo/output_graph.py, after ``call_user_compiler``).
+    """
+    from torch.fx._lazy_graph_module import _LazyGraphModule
+
+    owner = getattr(made, "__self__", None)
+    if isinstance(owner, _LazyGraphModule) and getattr(made, "__name__", "") == "_lazy_forward":
+        _LazyGraphModule.force_recompile(owner)
+        return owner.forward
+    if isinstance(made, _LazyGraphModule):
+        _LazyGraphModule.force_recompile(made)
+    return made
+
+
+def _counting(recording: Recording, made: Callable[..., Any], module: Any, backend: str, direction: Direction) -> Any:
+    name = recording.compilation_name()
+    row = BackendEntry(0, recording.variant_id(), direction, backend)
+    entry = _Entry(recording, replace(row, id=recording.writer.add(row)), _output_count(module))
+    recording.published.entries.append(entry)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with recording.here.running_entry(name, direction):
+            returned = made(*args, **kwargs)
+        entry.was_called(returned)
+        return returned
+
+    for attribute in functools.WRAPPER_ASSIGNMENTS:
+        with contextlib.suppress(AttributeError):
+            setattr(called, attribute, getattr(made, attribute))
+    called.__dict__.update(getattr(made, "__dict__", {}) if not isinstance(made, torch.nn.Module) else {})
+    if getattr(made, "_boxed_call", False):  # it takes its inputs as one list, which it empties
+        called._boxed_call = True  # type: ignore[attr-defined]
+    return called
+
+
+class _Entry:
+    """One entry, with its row as it is in the session."""
+
+    def __init__(self, recording: Recording, row: BackendEntry, outputs: int) -> None:
+        self.row = row
+        self._recording = recording
+        self._outputs = outputs
+        """Outputs of the graph; -1 when it is not known."""
+        self._calls = 0
+        self._returned = -1
+
+    def was_called(self, returned: Any) -> None:
+        self._calls += 1
+        count = len(returned) if isinstance(returned, (tuple, list)) else -1
+        is_other, self._returned = count != self._returned, count
+        if self not in self._recording.published.entries:  # the recording has ended, or this is a child of the process
+            return
+        if is_other and count != self._outputs:
+            self._tell(returned, count)
+        if is_other or self._calls <= _ALWAYS_WRITTEN or self._calls & (self._calls - 1) == 0:
+            with self._recording.noting("a call of a compiled entry", "backend"):
+                self.write()
+
+    def write(self) -> None:
+        self.row = replace(self.row, calls=self._calls, outputs=self._returned)
+        self._recording.writer.update(self.row)
+
+    def _tell(self, returned: Any, count: int) -> None:
+        recording = self._recording
+        with recording.noting("what a compiled entry returned", "backend"):
+            if self._outputs < 0:
+                return
+            what = f"{count} outputs" if count >= 0 else f"a {type(returned).__name__}, and no tuple of outputs"
+            direction = f"{self.row.direction} " if self.row.direction else ""
+            message = (
+                f"the {direction}function that backend {self.row.backend} made returned {what}; "
+                f"its graph has {self._outputs} {'output' if self._outputs == 1 else 'outputs'}"
+            )
+            recording.tell_of_backend(message, self.row.compilation)
+
+
+def _output_count(module: Any) -> int:
+    """Return how many outputs a graph has; -1 where it does not return a tuple or list."""
+    output = next((node for node in reversed(module.graph.nodes) if node.op == "output"), None)
+    returned = output.args[0] if output is not None and output.args else None
+    return len(returned) if isinstance(returned, (tuple, list)) else -1

@@ -1,0 +1,153 @@
+"""What a backend gave to ``publish``, read so that nothing of it can do harm: its methods are the
+backend's, may raise anything, and may give text without end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import torch
+
+from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.session.bounds import shortened
+
+T = TypeVar("T")
+
+MAX_NAME = 120
+"""Characters of the name of a stage, an entry or a language: it is a title, a column, a step of the
+pipeline.
+"""
+
+MOST_ASCII = 16_000_000
+MOST_CHARACTERS = 4_000_000
+"""Characters of a text. With more bytes than 16 MiB, one that repeats itself would be refused by whoever
+reads the session (FREELY, session/untrusted/validating.py): it inflates like a bomb.
+"""
+
+MOST_PROBLEMS = 20
+"""Sentences about one thing that was published; what else is wrong with it is likely to be alike."""
+
+MOST_LINES_LINKED = 1_000_000
+MOST_NODES_OF_A_LINE = 1_000
+
+
+@dataclass
+class Problems:
+    """What was wrong with one thing that was published, in sentences."""
+
+    of: str
+    """Which thing: ``stage "program"``."""
+    found: list[str] = field(default_factory=list)
+
+    def add(self, sentence: str) -> None:
+        if sentence not in self.found and len(self.found) < MOST_PROBLEMS:
+            self.found.append(sentence)
+
+    def tried(self, what: str, read: Callable[[], T], otherwise: T) -> T:
+        """Return what ``read`` returns; ``otherwise`` where it raises, which is noted."""
+        try:
+            return read()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a backend's own code may raise anything; it is told in the session
+            self.add(f"{what} raised {error_in_words(error)}")
+            return otherwise
+
+
+def error_in_words(error: BaseException) -> str:
+    """Return ``ValueError: no`` for any error, whatever its ``__str__`` does."""
+    try:
+        return one_line(f"{type(error).__name__}: {error}").rstrip(": ")
+    except BaseException:  # noqa: BLE001 - its name says enough
+        return type(error).__name__
+
+
+def name_of(value: object, problems: Problems, otherwise: str, what: str = "name") -> str:
+    """Return a name as one short line; of what is no text, its text. ``what`` says what it is to
+    be.
+    """
+    if not isinstance(value, str):
+        problems.add(f"its {what} is of type {type(value).__name__}, not a text")
+        value = problems.tried(f"the text of its {what}", lambda: str(value), "")
+    name = shortened(" ".join(str(value)[: 10 * MAX_NAME].split()), MAX_NAME)
+    return name or otherwise
+
+
+Graph = Any
+"""A GraphModule, or what has the ``graph`` of one."""
+
+
+def content_of(content: object, problems: Problems) -> Graph | str | None:
+    """Return the graph or the text that was given, or that a given function makes; None where there
+    is none, which is noted.
+    """
+    if callable(content) and not isinstance(content, (torch.nn.Module, type)):
+        made: object = problems.tried("the function that makes it", content, None)
+        if made is None:
+            problems.add("there was nothing to show")
+            return None
+        content = made
+    if isinstance(content, torch.fx.GraphModule):
+        return content
+    if isinstance(content, torch.fx.Graph):
+        # A module made of it would own the graph from then on, and copy nothing.
+        return content.owning_module or SimpleNamespace(graph=content)
+    if isinstance(content, str):
+        return str(content)
+    problems.add(f"it is of type {type(content).__name__}, neither an FX graph nor a text: its str() is shown")
+    text = problems.tried("its str()", lambda: str(content), "")
+    return text or None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedText:
+    text: str
+    whole_lines: int
+    """Lines from the first that are as they were given; what follows has other numbers."""
+
+
+def bounded_text(text: str, problems: Problems) -> BoundedText:
+    """Return a text as a session keeps it. One that is too long has a remark in its middle, which is
+    noted, too.
+    """
+    most = MOST_ASCII if text.isascii() else MOST_CHARACTERS
+    if len(text) <= most:
+        return BoundedText(text, text.count("\n") + 1)
+    kept = shortened(text, most)
+    problems.add(f"it has {len(text):,} characters: {most:,} are kept, those of the beginning and the end")
+    return BoundedText(kept, text.count("\n", 0, most - most // 3) + 1)
+
+
+def lines_of(links: object, problems: Problems) -> list[tuple[int, list[object]]]:
+    """Return (line, what was given for it) of each line in ``links``, a mapping or a function that
+    makes one. What is no line number is noted.
+    """
+    if callable(links) and not isinstance(links, type):
+        links = problems.tried("the function that makes its links", links, None)
+    if links is None:
+        return []
+    if not isinstance(links, Mapping):
+        problems.add(f"its links are of type {type(links).__name__}, not a mapping of lines to nodes")
+        return []
+    none: list[tuple[object, object]] = []
+    items = problems.tried("its links", lambda: list(itertools.islice(links.items(), MOST_LINES_LINKED)), none)
+    found = []
+    for line, nodes in items:
+        if isinstance(line, bool) or not isinstance(line, int):
+            problems.add(f"a key of its links is of type {type(line).__name__}: lines are numbers, from 1")
+            continue
+        found.append((line, _nodes(nodes, problems)))
+    return found
+
+
+def _nodes(given: object, problems: Problems) -> list[object]:
+    if isinstance(given, (str, torch.fx.Node)):
+        return [given]
+    if not isinstance(given, Iterable):
+        problems.add(f"a line is linked to a {type(given).__name__}: nodes, or their names, are expected")
+        return []
+    return problems.tried("the nodes of a line", lambda: list(itertools.islice(given, MOST_NODES_OF_A_LINE)), [])

@@ -1,0 +1,138 @@
+"""The work of one node, whatever the graph: operations by torch's own formulas, and the bytes of
+the tensors that it takes and makes.
+
+Nodes of AOTAutograd are counted as Inductor counts them (capture/torch_flops.py). A function of
+torch in a graph of Dynamo's is run with fake tensors of its sizes, made for that: those of the graph
+are the compiler's, and may be changed by a call.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from fx_explorer.capture.recording.rows.graphs import computes_nothing, node_value, target_name
+from fx_explorer.capture.torch_flops import flops_of_call, same_operations
+
+UNKNOWN = -1
+
+MOST_COUNTED = 2_000
+"""Calls that are run for their operations, per graph: each takes half a millisecond, and layers that
+are alike are counted once.
+"""
+
+_LARGEST = 2**53
+"""The largest number that a session keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    flops: int = UNKNOWN
+    read_bytes: int = UNKNOWN
+    written_bytes: int = UNKNOWN
+    result_bytes: int = UNKNOWN
+
+
+def work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, Work]:
+    """Return the work of every node but the output, in order."""
+    counter = _WorkCounter()
+    return {node: counter.of(node) for node in graph.nodes if node.op != "output"}
+
+
+class _WorkCounter:
+    """Counts the work of the nodes of one graph."""
+
+    def __init__(self) -> None:
+        self._counted: dict[object, int] = {}
+
+    def of(self, node: torch.fx.Node) -> Work:
+        result = _bytes_of([node])
+        if computes_nothing(node, target_name(node)):
+            return Work(0, 0, 0, result)
+        return Work(self._flops(node), _bytes_of(node.all_input_nodes), result, result)
+
+    def _flops(self, node: torch.fx.Node) -> int:
+        if isinstance(node.target, torch._ops.OpOverload) and not _is_made_of_others(node.target):
+            return min(flops_of_call(node), _LARGEST)
+        if not _may_be_run(node):
+            return UNKNOWN
+        key = (node.op, *(same_operations(node) or (node,)))
+        if key not in self._counted and len(self._counted) < MOST_COUNTED:
+            self._counted[key] = min(_flops_of_run(node), _LARGEST)
+        return self._counted.get(key, UNKNOWN)
+
+
+def _is_made_of_others(operator: torch._ops.OpOverload) -> bool:
+    """Return whether torch calls other operators for this one, as for ``aten.linear``."""
+    return bool(operator.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd))
+
+
+_TORCHS = ("torch", "_operator", "builtins", "math")
+
+
+def _may_be_run(node: torch.fx.Node) -> bool:
+    """Return whether the call is one of torch's on tensors: nothing of the program's is run, and
+    nothing that switches something on or off.
+    """
+    is_torchs = node.op == "call_method" or str(getattr(node.target, "__module__", "")).partition(".")[0] in _TORCHS
+    is_call = node.op in ("call_function", "call_method") and not isinstance(node.target, torch._ops.HigherOrderOperator)
+    takes_tensors = any(isinstance(node_value(one), torch.Tensor) for one in node.all_input_nodes)
+    return is_call and takes_tensors and (is_torchs or isinstance(node.target, torch._ops.OpOverload))
+
+
+def _flops_of_run(node: torch.fx.Node) -> int:
+    """Return the operations that torch counts while a call is run with fake tensors; -1 where it
+    cannot be run so.
+    """
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            arguments, keywords = torch.fx.map_arg((node.args, node.kwargs), _fake_of)
+            with FlopCounterMode(display=False) as counter:
+                if node.op == "call_method":
+                    getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
+                else:
+                    node.target(*arguments, **keywords)
+            return int(counter.get_total_flops())
+    except Exception:  # noqa: BLE001  (torch refuses calls with fake tensors in many ways; -1 says so)
+        return UNKNOWN
+
+
+def _fake_of(node: torch.fx.Node) -> Any:
+    """Return a new value like the node's, with the sizes of this call."""
+    return torch.utils._pytree.tree_map(_fake, node_value(node))
+
+
+def _fake(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        shape, strides = [_number(size) for size in value.shape], [_number(one) for one in value.stride()]
+        return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
+    return _number(value) if isinstance(value, torch.SymInt) else value
+
+
+class _NoNumber(Exception):
+    """A size is only known when the program runs."""
+
+
+def _number(size: Any) -> int:
+    """Return a size as in this call. ``int()`` of a symbol would fix it, and change what is compiled."""
+    number = size.node.hint if isinstance(size, torch.SymInt) else size
+    if number is None:
+        raise _NoNumber
+    return int(number)
+
+
+def _bytes_of(nodes: list[torch.fx.Node]) -> int:
+    values = [node_value(node) for node in nodes]
+    if any(value is None and node.op != "get_attr" for node, value in zip(nodes, values, strict=True)):
+        return UNKNOWN
+    tensors = [one for one in torch.utils._pytree.tree_leaves(values) if isinstance(one, torch.Tensor)]
+    try:
+        return min(sum(math.prod(map(_number, one.shape)) * one.element_size() for one in tensors), _LARGEST)
+    except _NoNumber:
+        return UNKNOWN

@@ -1,0 +1,96 @@
+"""``fx-explorer graph X [NAME]``: a graph as the Python it stands for, as FX's own table, or as a script that runs it alone."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, documents_of, front_end_documents
+from fx_explorer.analysis.words import counted
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.outputs import add_force_argument, text_output
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.output_file import OutputFile
+from fx_explorer.session import SessionReader
+
+EPILOG = """\
+NAME is the number of a graph in the list, its stage (dynamo, joint, forward, backward, post_grad), or words of its title. The
+texts are written from what the session holds of each node, so they are there for every graph that was recorded, without the
+program and without torch. The script makes inputs, parameters and buffers of the same shapes, strides, dtypes and devices with
+random content, and runs the graph in a Python that has torch. What it cannot rebuild is said in its first lines.
+
+examples:
+  fx-explorer graph model.py                                   list the graphs
+  fx-explorer graph model.fxs joint                            the joint graph as Python
+  fx-explorer graph model.fxs post_grad --format table         as gm.graph.print_tabular() prints it
+  fx-explorer graph model.fxs 4 --format script -o forward.py  to run alone: python forward.py
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from fx_explorer.analysis.graph_code.written import FORMS
+
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="which graph (default: list them)")
+    parser.add_argument("--format", choices=FORMS, default="code", help="code (default), table, or script")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=None, help="write it here (default: stdout)")
+    add_force_argument(parser)
+    add_capture_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fx_explorer.analysis.graph_code.written import SIGN
+
+    if arguments.output and not arguments.name:
+        raise UsageError("-o is for one graph: give its NAME. Without -o, the graphs are listed")
+    output = text_output(arguments.output, "graph", SIGN.encode(), arguments, "-o FILE")
+    return answer_from(arguments, lambda reader: _answer(reader, arguments, output)) or 0
+
+
+def _answer(reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None) -> None:
+    from fx_explorer.analysis.graph_code.written import written_graph
+    from fx_explorer.client.trust import is_own
+
+    graphs = _graphs(reader)
+    if not arguments.name:
+        sys.stdout.write("".join(f"{_line(document)}\n" for document in graphs) or "No graph was recorded.\n")
+        return
+    document = _the_one(graphs, arguments.name)
+    graph = reader.get(model.Graph, document.id)
+    text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path))
+    if output:
+        output.write_text(text, "backslashreplace")
+    else:
+        sys.stdout.write(printable_text(text))
+
+
+def _graphs(reader: SessionReader) -> list[Document]:
+    every = (document for row in reader.rows(model.Compilation) for document in documents_of(reader, row))
+    return [*(document for document in every if document.kind == "graph"), *front_end_documents(reader)]
+
+
+def _line(document: Document) -> str:
+    owner = f"[{document.owner}] " if document.owner else ""
+    return printable(f"{document.id:>4}  {owner}{document.title}  ({counted(document.line_count, 'node')})")
+
+
+def _the_one(graphs: list[Document], name: str) -> Document:
+    """Return the graph of this number, title or stage, or the only one with these words in its title. Raises UsageError."""
+    wanted = name.lower()
+    words = wanted.split()
+    found = (
+        [one for one in graphs if str(one.id) == name]
+        or [one for one in graphs if wanted in (one.title.lower(), f"[{one.owner}] {one.title}".lower())]
+        or [one for one in graphs if wanted == one.stage and "·" not in one.title.removesuffix("· post-grad")]
+        or [one for one in graphs if all(word in f"[{one.owner}] {one.title} {one.stage}".lower() for word in words)]
+    )
+    if not found:
+        raise UsageError(f"no graph is called {name!r}; there are:\n" + "\n".join(map(_line, graphs)))
+    if len(found) > 1:
+        raise UsageError(f"{name!r} are several graphs; give the number of one:\n" + "\n".join(map(_line, found)))
+    return found[0]

@@ -1,0 +1,162 @@
+"""What a backend supports as text, markdown, CSV and JSON: the verdict first, then the operators, then
+each graph's segments.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from fx_explorer.analysis.backends.amounts import Summary
+from fx_explorer.analysis.backends.borders import Border
+from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, Split, operator_rows
+from fx_explorer.analysis.backends.table import OPERATOR_HEADER, PART_HEADER, Cells, operator_table, part_table
+from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, split_words, verdict
+from fx_explorer.analysis.nodes import operation
+from fx_explorer.highlight import printable
+
+SCHEMA = "fx-explorer/support/1"
+
+Json = dict[str, object]
+
+
+def support_text(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
+    """Return everything as plain text."""
+    lines = [*verdict(backends, graphs), "", *_aligned([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])]
+    for graph in graphs:
+        lines += ["", f"{graph.document.title} [{graph.compilation}]"]
+        lines += _aligned([PART_HEADER, *part_table(graph)]) if graph.parts else []
+        lines += split_words(graph)
+    return "\n".join(map(printable, [*lines, "", FLOPS_COUNTED])) + "\n"
+
+
+def _aligned(rows: Sequence[Cells]) -> list[str]:
+    """Return the rows in columns, without those that are empty."""
+    shown = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in shown}
+    return ["  " + "  ".join(f"{row[i]:<{widths[i]}}" for i in shown).rstrip() for row in rows]
+
+
+def support_markdown(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
+    """Return the verdict as a list, and operators and segments as tables."""
+    lines = [*(f"- {_in_markdown(one)}" for one in verdict(backends, graphs)), ""]
+    lines += _markdown_table([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])
+    for graph in graphs:
+        lines += ["", f"**{_in_markdown(graph.document.title)} [{graph.compilation}]**", ""]
+        lines += [*_markdown_table([PART_HEADER, *part_table(graph)]), ""] if graph.parts else []
+        lines += [f"- {_in_markdown(one)}" for one in split_words(graph)]
+    return "\n".join([*lines, "", FLOPS_COUNTED]) + "\n"
+
+
+def _markdown_table(rows: Sequence[Cells]) -> list[str]:
+    whole = [rows[0], ("---",) * len(rows[0]), *rows[1:]]
+    return [f"| {' | '.join(map(_in_markdown, row))} |" for row in whole]
+
+
+def _in_markdown(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
+    """Return a line for each operator of each graph, in order."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("backend", "compilation", "graph", "direction", "node", *_COLUMNS))
+    for graph in graphs:
+        where = graph.report.backend, graph.compilation, graph.graph.stage, graph.graph.direction
+        for one in graph.nodes:
+            row = one.row
+            numbers = ("" if number < 0 else number for number in (row.flops, row.read_bytes, row.written_bytes))
+            writer.writerow((*where, one.node.name, operation(one.node), row.support, row.segment or "", row.reason, *numbers))
+    return out.getvalue()
+
+
+_COLUMNS = ("operator", "support", "segment", "reason", "flops", "read_bytes", "written_bytes")
+
+
+def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
+    """Return everything as JSON."""
+    return (
+        json.dumps({"schema": SCHEMA, "target": target, **(support_object(backends, graphs) or {"graphs": []})}, indent=2)
+        + "\n"
+    )
+
+
+def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> Json | None:
+    """Return everything but what it is of; the report has it under ``support``. None where no backend
+    was asked.
+    """
+    if not graphs:
+        return None
+    return {
+        "verdict": verdict(backends, graphs),
+        "backends": [asdict(one) for one in backends],
+        "operators": [_operator(row) for row in operator_rows(graphs)],
+        "graphs": [_graph(graph) for graph in graphs],
+    }
+
+
+def _operator(row: OperatorRow) -> Json:
+    return {
+        "operator": row.operator,
+        **asdict(row.amount),
+        "supported": row.supported,
+        "falls_back": row.falls_back,
+        "unknown": row.unknown,
+        "in_segments": row.in_segments,
+        "reasons": list(row.reasons),
+    }
+
+
+def _graph(graph: GraphSupport) -> Json:
+    report = graph.report
+    return {
+        "backend": report.backend,
+        "compilation": graph.compilation,
+        "stage": graph.graph.stage,
+        "direction": graph.graph.direction or None,
+        "said_by": report.said_by,
+        "source": report.source or None,
+        "notes": list(report.notes),
+        "parts": [_part(one) for one in graph.parts] if report.is_partitioned else None,
+        "splits": [_split(one) for one in graph.splits],
+        "in_words": split_words(graph),
+    }
+
+
+def _part(one: ShownPart) -> Json:
+    return {
+        "segment": one.part.segment or None,
+        "nodes": [each.node.name for each in one.nodes],
+        **asdict(one.amount),
+        "takes": _border(one.takes),
+        "gives": _border(one.gives),
+    }
+
+
+def _border(border: Border) -> list[Json]:
+    return [
+        {"node": one.node.name, "bytes": one.size_bytes, "varies": one.varies, "is_given": one.is_given}
+        for one in border.crossings
+    ]
+
+
+def _split(one: Split) -> Json:
+    return {
+        "node": one.node.name,
+        "operator": operation(one.node),
+        "reason": one.reason or None,
+        "needs": list(one.needs),
+        "needed_by": list(one.needed_by),
+    }
+
+
+FORMATS: dict[str, Callable[[str, Sequence[Summary], Sequence[GraphSupport]], str]] = {
+    "text": support_text,
+    "json": support_json,
+    "csv": support_csv,
+    "markdown": support_markdown,
+}

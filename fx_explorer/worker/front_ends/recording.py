@@ -1,0 +1,164 @@
+"""Have each front end trace the target, and write down its graph, or why it refused.
+
+It happens when the program has run, with what the program compiled in the session already. Nothing of it is recorded as
+the program's: compiles go aside, what is printed is dropped, and the program's state is put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+
+from fx_explorer.capture.recording.rows import graphs
+from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.recording.unrecorded import unrecorded
+from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
+from fx_explorer.worker.front_ends.kept_target import KeptTarget, attributes_kept
+from fx_explorer.worker.front_ends.making import FRONT_ENDS, Made
+from fx_explorer.worker.front_ends.time_limit import TookTooLongError, time_limit
+from fx_explorer.worker.target.calling_again import state_kept
+
+A_SCRIPT = (
+    "A script calls what it likes, and no front end can be given it: name the function or the module and its inputs "
+    "(file.py:object)."
+)
+
+MAX_ERROR = 4_000
+"""Characters of an error that are kept as its message; the traceback has all of it."""
+
+
+def record_front_end(recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget | None) -> None:
+    """Write the row of one front end, and its graph if it makes one. Raises nothing that the program does."""
+    began = time.perf_counter()
+    row = FrontEnd(0, cast(FrontEndName, name), "refused", is_training=_is_training(kept))
+    if kept is None:
+        recording.writer.add(replace(row, error=A_SCRIPT))
+        return
+    remarks = list(kept.remarks)
+    try:
+        made = _made(recording, request, name, kept, remarks)
+    except TookTooLongError:
+        limit = f"{request.front_end_limit_s:g} s"
+        row = replace(row, state="timed_out", error=f"It had not ended after {limit}. --frontend-limit SECONDS gives it more.")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program and torch may raise anything: it is what is recorded
+        row = _refused(recording, row, error)
+    else:
+        with recording.noting(f"the graph of {FRONT_END_CALLS[name]}"):
+            row = _with_graph(recording, row, made)
+            remarks += made.remarks
+    recording.writer.add(replace(row, duration_s=time.perf_counter() - began, remarks=tuple(dict.fromkeys(remarks))))
+
+
+def _is_training(kept: KeptTarget | None) -> bool:
+    network = kept.target.network if kept else None
+    return bool(network and network.training)
+
+
+def _made(recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget, remarks: list[str]) -> Made:
+    with contextlib.ExitStack() as stack:
+        if not kept.is_copy:
+            stack.enter_context(state_kept(kept.target, kept.modules, remarks))
+            stack.enter_context(attributes_kept(kept.target.network))
+        else:
+            # A copy of the model is nobody's, but functions and globals are the program's.
+            stack.enter_context(state_kept(replace(kept.target, callable=lambda: None), kept.modules, remarks))
+        if request.train is False:
+            stack.enter_context(torch.no_grad())
+        stack.enter_context(unrecorded(recording))
+        stack.enter_context(recording.nothing_learnt())
+        stack.enter_context(_silence())
+        function, arguments = kept.fresh()
+        before = _attributes(function)
+        with time_limit(request.front_end_limit_s):
+            made = FRONT_ENDS[name](function, arguments)
+        remarks += _changed(before, _attributes(function))
+        return made
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Drop what is printed, warned and logged: the program said it all when it ran."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+_PLAIN = (bool, int, float, str, bytes, type(None))
+
+
+def _attributes(function: Any) -> dict[str, Any]:
+    """Return the plain attributes of a module and those in it, by path, with which object each tensor is."""
+    if not isinstance(function, torch.nn.Module):
+        return {}
+    return {
+        f"{path}.{name}".strip("."): value if isinstance(value, _PLAIN) else id(value)
+        for path, module in function.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, (*_PLAIN, torch.Tensor)) and not name.startswith("_")
+    }
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Say which attributes tracing has changed: the model writes to itself, and the graph does not."""
+    names = [name for name in after if name not in before or before[name] != after[name]]
+    if not names:
+        return []
+    return [
+        f"Tracing ran code that sets {', '.join(names[:5])}: that happened once, while it was traced, and is not in the graph."
+    ]
+
+
+def _refused(recording: Recording, row: FrontEnd, error: BaseException) -> FrontEnd:
+    frames = tuple(
+        Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in traceback.extract_tb(error.__traceback__)
+    )
+    outside = [frame for frame in frames if not recording.sources.is_torch(frame.file)]
+    user = recording.sources.user_frame(tuple(outside)) if outside else None
+    text = "".join(traceback.format_exception(error))
+    said = f"{type(error).__name__}: {error}".strip()[:MAX_ERROR]
+    row = replace(row, error=said or one_line(repr(error)), traceback=recording.writer.text(text))
+    if user is None:
+        return row
+    recording.sources.file(user.file)
+    return replace(row, file=user.file, line=user.line, code=user.code)
+
+
+def _with_graph(recording: Recording, row: FrontEnd, made: Made) -> FrontEnd:
+    graph = _add_graph(recording, made.module, row.name)
+    return replace(row, state="made", graph=graph, inputs=made.inputs, outputs=made.outputs, ranges=made.ranges)
+
+
+def _add_graph(recording: Recording, module: torch.fx.GraphModule, name: str, parent: int = 0) -> int:
+    """Store a graph and those nested in it, and return its id."""
+    live = list(module.graph.nodes)
+    rows = [_node_row(recording, module, node) for node in live]
+    calls = sum(node.op in graphs.CALLS for node in live)
+    graph = Graph(0, 0, "front_end", "", name, parent, call_count=calls)
+    placed = recording.writer.add_graph(graph, rows, graphs.edges(module.graph))
+    for _, inner_name, inner in graphs.nested_graphs(module):
+        _add_graph(recording, inner, f"{name}.{inner_name}", placed.id)
+    return placed.id
+
+
+def _node_row(recording: Recording, module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+    row = graphs.node_row(node, recording.sources)
+    if node.op != "call_module" or not isinstance(node.target, str):
+        return row
+    with contextlib.suppress(AttributeError):
+        return replace(row, module=node.target, module_type=type(module.get_submodule(node.target)).__name__)
+    return row

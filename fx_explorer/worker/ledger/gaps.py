@@ -1,0 +1,95 @@
+"""Between which two kernels the GPU does nothing, for how long, and what the host does meanwhile. Pure.
+
+The gaps are those of calls that a profiler looks at, which makes kernels start later: they are longer
+than in other calls, and say where and why the GPU waits rather than how much.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fx_explorer.worker.ledger.accounting import middle_mean
+from fx_explorer.worker.ledger.timeline import RawTick, signature
+
+LEAST_S = 0.5e-6
+"""Kernels that are started one right after the other are about so far apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """Something that the GPU does, with seconds on the clock of the ticks."""
+
+    name: str
+    begin_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCall:
+    """A call with the ticks of the host, and what the GPU does in it."""
+
+    ticks: Sequence[RawTick]
+    work: Sequence[DeviceWork]
+    """In the order in which it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Time in which the GPU does nothing."""
+
+    before: str
+    """What ran before it; empty where nothing has run in the call yet."""
+    after: str
+    """What runs behind it; empty where nothing does in the call any more."""
+    seconds: float
+    of_steps: Mapping[int, float]
+    """Step of the host, by its position among the intervals of the ticks → its seconds in the gap."""
+
+
+def gaps(calls: Sequence[DeviceCall], usual: tuple[tuple[str, int], ...]) -> list[Gap]:
+    """Return the gaps of the calls that took the path ``usual`` and ran the same on the GPU, in the order of
+    the call.
+    """
+    alike = _alike([call for call in calls if call.work and signature(call.ticks) == usual])
+    if not alike:
+        return []
+    found = map(_mean, zip(*map(_between, alike), strict=True))
+    return [one for one in found if one.seconds >= LEAST_S]
+
+
+def _alike(calls: list[DeviceCall]) -> list[DeviceCall]:
+    """Return the calls that ran what most of them ran."""
+    paths = Counter(tuple(one.name for one in call.work) for call in calls)
+    usual = paths.most_common(1)[0][0] if paths else ()
+    return [call for call in calls if tuple(one.name for one in call.work) == usual]
+
+
+def _between(call: DeviceCall) -> Iterator[Gap]:
+    """Yield what is before each work and behind the last one. What runs beside other work, on another
+    stream, has a gap of no length before it.
+    """
+    last, until = "", call.ticks[0][0]
+    for one in call.work:
+        yield _gap(call.ticks, last, one.name, until, one.begin_s)
+        if one.end_s > until:
+            last, until = one.name, one.end_s
+    yield _gap(call.ticks, last, "", until, call.ticks[-1][0])
+
+
+def _gap(ticks: Sequence[RawTick], before: str, after: str, begin_s: float, end_s: float) -> Gap:
+    meanwhile = {}
+    for at, ((earlier, _, _), (later, _, _)) in enumerate(pairwise(ticks)):
+        within = min(later, end_s) - max(earlier, begin_s)
+        if within > 0:
+            meanwhile[at] = within
+    return Gap(before, after, max(0.0, end_s - begin_s), meanwhile)
+
+
+def _mean(of_calls: Sequence[Gap]) -> Gap:
+    """Return the mean of the same gap in several calls."""
+    steps = sorted({at for one in of_calls for at in one.of_steps})
+    of_steps = {at: middle_mean([one.of_steps.get(at, 0.0) for one in of_calls]) for at in steps}
+    return Gap(of_calls[0].before, of_calls[0].after, middle_mean([one.seconds for one in of_calls]), of_steps)

@@ -1,0 +1,146 @@
+"""What crosses graph breaks, as it is predicted, held against torch's own allocator while the same code runs.
+
+The networks are matrix products alone, which libraries compute: no kernel is built.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fx_explorer import model
+from fx_explorer.analysis.memory.session_memory import session_memory
+from fx_explorer.analysis.memory.usage import usage
+from fx_explorer.analysis.memory.verdict import verdict
+from fx_explorer.session.queries.sources import source_paths
+from tests.analysis.memory.test_step import most_allocated
+from tests.capture.recorded import Compile, failures, record
+
+ROWS = 64
+
+
+class Cut(nn.Module):
+    """A small product on each side of two breaks, and a large one before them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.large = nn.Parameter(torch.randn(32, 2048), requires_grad=False)
+        self.small = nn.Parameter(torch.randn(32, 32))
+        self.last = nn.Parameter(torch.randn(32, 256))
+        self.narrow = nn.Parameter(torch.randn(2048, 32), requires_grad=False)
+        """Without a gradient, as ``large`` is: what is multiplied with them is not saved."""
+        self.seen: object = None
+
+    def rest(self, x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x @ self.last
+
+
+class Kept(Cut):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        large = x @ self.large
+        torch._dynamo.graph_break()
+        return self.rest(x @ self.small), large
+
+
+class KeptOnTheModule(Cut):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        self.seen = [x @ self.large]
+        torch._dynamo.graph_break()
+        return (self.rest(x @ self.small),)
+
+
+class KeptByAView(Cut):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        self.note(x @ self.large)
+        return (self.rest(x @ self.small),)
+
+    @torch.compiler.disable
+    def note(self, large: torch.Tensor) -> None:
+        self.seen = large.detach()[:, :1]
+
+
+class Dropped(Cut):
+    """Nothing needs the large product, nor holds it, behind the break."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        self.note(x @ self.large)
+        return (self.rest(x @ self.small),)
+
+    @torch.compiler.disable
+    def note(self, large: torch.Tensor) -> None:
+        self.seen = large.shape
+
+
+class HandedOver(Cut):
+    """The second graph takes the large product. Python has given it to the rest of the function, and holds
+    it until that has ended.
+    """
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        large = x @ self.large
+        torch._dynamo.graph_break()
+        return (self.rest(large @ self.narrow),)
+
+
+CUT = [Kept, KeptOnTheModule, KeptByAView, Dropped, HandedOver]
+
+
+def step(network: Any, x: torch.Tensor) -> None:
+    results = network(x)
+    results[0].backward(torch.ones(ROWS, 256))
+
+
+def measured(network: Cut, x: torch.Tensor) -> int:
+    """Bytes of a compiled step without fx-explorer, beyond what is there before it."""
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, while compiling
+        compiled = torch.compile(network)
+        for _ in range(2):
+            step(compiled, x)
+            network.zero_grad()
+            network.seen = None
+        found = most_allocated(lambda: step(compiled, x))
+    torch._dynamo.reset()
+    return found
+
+
+@pytest.mark.parametrize("kind", CUT, ids=lambda kind: kind.__name__)
+def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(tmp_path: Path, kind: type[Cut]) -> None:
+    network, x = kind(), torch.randn(ROWS, 32)
+    reader = record(tmp_path / "s.fxs", lambda compile_: step(compile_(network), x))
+    assert not failures(reader)
+    used = usage(session_memory(reader).step)
+    assert used.peak.total_bytes - used.begin_bytes == pytest.approx(measured(kind(), x), rel=0.01)
+    told = verdict(session_memory(reader), used, source_paths(reader))
+    assert any("as long as your code was seen to hold it" in sentence for sentence in told)
+
+
+def test_what_is_kept_dropped_and_saved_between_graphs_is_told_apart(tmp_path: Path) -> None:
+    @torch.compiler.disable
+    def uncompiled(large: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return (large @ weight).sum()  # saves what it multiplies, for the gradient of the weight
+
+    kept = []
+
+    def program(compile_: Compile) -> None:
+        weight = torch.randn(2048, 1, requires_grad=True)
+
+        @compile_
+        def function(x: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
+            first, second = x @ large, x @ (large + 1)
+            kept.append(second)
+            total = uncompiled(first, weight)
+            return (x @ large[:, :8]).sum() + total
+
+        function(torch.randn(ROWS, 32), torch.randn(32, 2048, requires_grad=True)).backward()
+
+    rows = record(tmp_path / "s.fxs", program).rows(model.ReturnedStorage)
+    large = [(row.is_saved_between, row.at_end) for row in rows if row.size_bytes == ROWS * 2048 * 4]
+    assert sorted(large) == [(False, "held"), (True, "dropped")]

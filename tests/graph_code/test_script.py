@@ -1,0 +1,188 @@
+"""The script of a graph runs alone: in a Python that has torch and nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.graph_code.script import UNKNOWN_SIZE, graph_script
+from fx_explorer.analysis.graph_code.written import SIGN, STRANGERS, written_graph
+from fx_explorer.session import SessionReader
+
+Captured = Callable[..., Path]
+
+STAGES = {"dynamo", "pre_grad", "joint", "forward", "backward", "post_grad"}
+
+SAMPLES = ("mlp", "convnet", "transformer", "dynamic_shapes", "regions", "graph_breaks")
+
+RUN_ALL = """
+import contextlib, io, json, runpy, sys
+ended = {}
+for file in sys.argv[1:]:
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            runpy.run_path(file, run_name="__main__")
+    except BaseException as error:
+        ended[file] = f"{type(error).__name__}: {error}"
+    else:
+        ended[file] = printed.getvalue().strip()
+assert "fx_explorer" not in sys.modules
+print(json.dumps(ended))
+"""
+
+
+def run_alone(scripts: list[Path]) -> dict[str, str]:
+    """Run the scripts in a bare process, and return what each printed, or what it raised."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", RUN_ALL, *map(str, scripts)]
+    done = subprocess.run(command, env=environment, cwd=scripts[0].parent, capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def output_types(reader: SessionReader, graph: model.Graph) -> list[str]:
+    """What a graph returns, as a script prints it, from the rows of what the output takes."""
+    output = reader.nodes(graph)[-1]
+    names = [one.strip(" ()[],") for one in output.arguments.split(",")]
+    by_name = {node.name: node for node in reader.nodes(graph)}
+    return [name for name in names if name in by_name and by_name[name].shape is not None]
+
+
+def test_every_graph_of_the_samples_and_of_two_models_runs_alone(
+    captured: Captured, captured_model: Captured, tmp_path: Path
+) -> None:
+    sessions = [captured(name) for name in SAMPLES] + [captured_model("llama2"), captured_model("bert")]
+    returned: dict[Path, int] = {}
+    stages: set[str] = set()
+    for session in sessions:
+        with SessionReader(session) as reader:
+            for graph in reader.rows(model.Graph):
+                script = tmp_path / f"{session.stem}-{graph.id}.py"
+                script.write_text(graph_script(reader, graph, ["test"]))
+                returned[script] = len(output_types(reader, graph))
+                stages.add(graph.stage)
+    ended = run_alone(list(returned))
+    assert stages >= STAGES
+    assert len(returned) > 80
+    assert {file: printed for file, printed in ended.items() if not printed.startswith(("[", "torch."))} == {}
+    for script, tensors in returned.items():
+        assert ended[str(script)].count("torch.") >= min(tensors, 1)
+
+
+def test_a_size_has_the_value_that_it_had(captured: Captured) -> None:
+    with SessionReader(captured("dynamic_shapes")) as reader:
+        known = {row.name: row.hint for row in reader.rows(model.Symbol)}
+        graph = reader.rows(model.Graph, stage="dynamo")[0]
+        script = graph_script(reader, graph, ["test"])
+    used = {name for name in known if f"\n{name} = " in script}
+    assert used
+    for name in used:
+        assert f"\n{name} = {known[name]}  # L[" in script
+
+
+Written = Callable[..., Any]
+
+
+def one_graph(
+    reader_of: Written, *nodes: tuple[str, str, str, str, dict[str, Any]], takes: tuple[tuple[int, int], ...] = ()
+) -> Any:
+    """A session with one graph of these nodes: name, opcode, target, arguments, and what else a row has."""
+
+    def write(writer: Any) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "m.py", 1))
+        rows = [model.Node(0, 0, 0, name, op, target, arguments, **more) for name, op, target, arguments, more in nodes]
+        writer.add_graph(model.Graph(0, compilation, "dynamo", ""), rows, takes)
+
+    reader = reader_of(write)
+    return reader, reader.rows(model.Graph)[0]
+
+
+TENSOR: dict[str, Any] = {"shape": ("2", "3"), "stride": ("3", "1"), "dtype": "f32", "device": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({**TENSOR, "stride": None}, "x had another layout than strides; here it is an ordinary tensor."),
+        (
+            {**TENSOR, "value": "TwoTensor(a: f32[2, 3], b: f32[2, 3])"},
+            "x was TwoTensor(a: f32[2, 3], b: f32[2, 3]); here it is a plain",
+        ),
+        ({**TENSOR, "shape": ("u0", "3")}, f"The size u0 has no value in the session; here it is {UNKNOWN_SIZE}."),
+        ({"value": "Generator"}, "The input x is None: the session says of it only: Generator."),
+    ],
+)
+def test_what_is_not_as_it_was_is_said_at_the_top(written: Written, tmp_path: Path, kept: dict[str, Any], said: str) -> None:
+    reader, graph = one_graph(
+        written, ("x", "placeholder", "x", "", kept), ("output", "output", "output", "(x,)", {}), takes=((0, 1),)
+    )
+    script = tmp_path / "g.py"
+    script.write_text(graph_script(reader, graph, ["test"]))
+    head = " ".join(line.lstrip("# ") for line in script.read_text().splitlines() if line.startswith("#"))
+    assert said in head
+    assert run_alone([script])[str(script)].startswith("[")
+
+
+def test_arguments_that_were_shortened_and_values_that_have_no_text_stop_the_script_with_a_sentence(
+    written: Written, tmp_path: Path
+) -> None:
+    long = ", ".join(["0.5"] * 600)[:2000] + " …"
+    for arguments, said in [(long, "longer than what a session keeps"), ("<object object at 0x7f>", "no Python")]:
+        reader, graph = one_graph(
+            written,
+            ("t", "call_function", "torch.tensor", arguments, TENSOR),
+            ("output", "output", "output", "t", {}),
+            takes=((0, 1),),
+        )
+        script = tmp_path / "g.py"
+        script.write_text(graph_script(reader, graph, ["test"]))
+        ended = run_alone([script])[str(script)]
+        assert ended.startswith("NotImplementedError: t cannot be computed here: its arguments are")
+        assert said in ended
+
+
+HOSTILE = [
+    ("x", "call_function", "os.system", "'touch owned'"),
+    ("x", "call_function", "builtins.exec", "'import os'"),
+    ("x", "call_function", "torch.load\nimport os", ""),
+    ("x", "call_function", "torch.add", "__import__('os').system('touch owned')"),
+    ("x", "call_function", "torch.add", "1)\nimport os\nf(1"),
+    ("x", "call_function", "torch.add", "[y for y in ().__class__.__mro__]"),
+    ("x", "call_function", "torch.add", "torch.os.system('touch owned')"),
+    ("x", "call_function", "torch.add", "1 if 1 else 2"),
+    ("x", "call_function", "torch.os.system", "'touch owned'"),
+    ("x", "call_function", "torch.hub.load", "'a', 'b'"),
+    ("x", "call_function", "torch.load", "'a.pt'"),
+    ("x", "call_method", "__reduce_ex__(2) or exec", "1"),
+    ("x", "call_method", "__class__", "1"),
+    ("x", "get_attr", "a; import os", ""),
+    ("x = 1; import os; y", "call_function", "torch.add", "1, 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "op", "target", "arguments"), HOSTILE)
+def test_nothing_of_a_strangers_session_becomes_code_but_torchs_own_calls(
+    written: Written, name: str, op: str, target: str, arguments: str
+) -> None:
+    evil = '"""\nimport os\nos.system("touch owned")\n"""'
+    reader, graph = one_graph(written, (name, op, target, arguments, {"value": evil}), ("o", "output", "output", "1", {}))
+    for form in ("code", "script"):
+        text = written_graph(reader, graph, evil, form, is_own=False)  # type: ignore[arg-type]
+        assert SIGN in text
+        compile(text, "graph.py", "exec")
+        lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+        assert not [line for line in lines if line.startswith(("import os", "os."))]
+        assert sum("NotImplementedError" in line for line in lines) >= 1 + (form == "script") or name != "x" or op == "get_attr"
+        calls = [line for line in lines if not line.startswith("raise NotImplementedError(")]
+        assert not any(word in line for line in calls for word in ("os.", "exec(", ".load(", "__class__"))
+    head = " ".join(line.lstrip("# ") for line in text.splitlines()[:6])
+    assert STRANGERS[:40] in head

@@ -1,0 +1,115 @@
+"""Which graphs are recorded and replayed as CUDA graphs is heard where torch does it, and said in words.
+
+There is no GPU here: the methods that torch's manager calls are called with stand-ins, in the order of
+``CUDAGraphTreeManager._run``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch._inductor import cudagraph_trees as trees
+
+from fx_explorer.capture.inductor.cuda_graph_runs import OTHER_PATH, CudaGraphRuns, in_short, runs_in_words
+
+MISFIT = """static input data pointer changed.
+input name: primals_3. data pointer changed from 10 to 20. input stack trace:
+  File "/home/me/model.py", line 12, in forward
+    y = x @ self.weight
+  File "/home/me/model.py", line 15, in inner
+    return x
+"""
+
+
+@pytest.fixture
+def torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch does on a GPU, without one."""
+    monkeypatch.setattr(trees.CUDAGraphTreeManager, "record_function", lambda manager, inputs, function: "recorded")
+    monkeypatch.setattr(trees.CUDAGraphTreeManager, "execute_node", lambda manager, node, inputs: "replayed")
+    monkeypatch.setattr(trees.CUDAGraphNode, "check_invariants", lambda node, inputs: node.answer)
+
+
+def manager(compilation: str, mode: str) -> Any:
+    return SimpleNamespace(compile_id=compilation, mode=trees.CompilationMode[mode])
+
+
+def record(of: Any) -> str:
+    return str(trees.CUDAGraphTreeManager.record_function(of, [], 0))
+
+
+def replay(of: Any) -> str:
+    return str(trees.CUDAGraphTreeManager.execute_node(of, None, []))  # type: ignore[arg-type]
+
+
+def check(status: str) -> Any:
+    node: Any = SimpleNamespace(answer=(trees.CheckInvariantStatus[status], lambda: MISFIT))
+    return trees.CUDAGraphNode.check_invariants(node, [])
+
+
+@pytest.mark.usefixtures("torch_does")
+def test_recordings_and_replays_are_heard_with_their_graphs_and_torch_still_does_them() -> None:
+    heard, forward, backward = CudaGraphRuns(), manager("0/0", "FORWARD"), manager("0/0", "BACKWARD")
+    with heard.heard():
+        assert [record(forward), record(backward)] == ["recorded", "recorded"]
+        assert check("SUCCESS")[0].name == "SUCCESS"
+        assert [replay(forward), replay(backward), replay(forward)] == ["replayed"] * 3
+    record(forward)
+    assert heard.recorded == Counter({"[0/0] forward": 1, "[0/0] backward": 1})
+    assert heard.replayed == Counter({"[0/0] forward": 2, "[0/0] backward": 1})
+    assert not heard.why_again
+
+
+@pytest.mark.usefixtures("torch_does")
+def test_a_graph_that_is_recorded_again_has_the_reason_and_the_line_that_torch_names() -> None:
+    heard, forward = CudaGraphRuns(), manager("0/0", "FORWARD")
+    with heard.heard():
+        record(forward)
+        check("StaticInputIdxMismatch")
+        record(forward)
+        record(forward)
+    assert heard.why_again == {"[0/0] forward": ["static input data pointer changed (/home/me/model.py:15)", OTHER_PATH]}
+
+
+@pytest.mark.usefixtures("torch_does")
+def test_a_recording_that_did_not_fit_is_no_reason_once_another_one_did() -> None:
+    heard, forward = CudaGraphRuns(), manager("0/0", "FORWARD")
+    with heard.heard():
+        record(forward)
+        check("StaticInputIdxMismatch")
+        replay(forward)
+        record(forward)
+    assert heard.why_again == {"[0/0] forward": [OTHER_PATH]}
+
+
+def test_the_hooks_are_methods_that_this_torch_has() -> None:
+    for owner, name in (
+        (trees.CUDAGraphTreeManager, "record_function"),
+        (trees.CUDAGraphTreeManager, "execute_node"),
+        (trees.CUDAGraphNode, "check_invariants"),
+    ):
+        before = getattr(owner, name)
+        with CudaGraphRuns().heard():
+            assert getattr(owner, name) is not before
+        assert getattr(owner, name) is before
+
+
+def test_what_is_replayed_what_is_outside_and_what_was_recorded_again_is_said() -> None:
+    built = CudaGraphRuns(Counter({"[0/0] forward": 2}), why_again={"[0/0] forward": [OTHER_PATH]})
+    call = CudaGraphRuns(replayed=Counter({"[0/0] forward": 1}))
+    replayed, outside, again = runs_in_words(built, call, {"[1/0] forward"})
+    assert replayed.startswith("Replayed as CUDA graphs: [0/0] forward;")
+    assert outside == "Outside of CUDA graphs: [1/0] forward"
+    assert again.startswith("[0/0] forward was recorded 2 times")
+    (in_every_call,) = runs_in_words(CudaGraphRuns(), CudaGraphRuns(Counter({"[0/0] forward": 1})), set())
+    assert in_every_call.startswith("Recorded as CUDA graphs in every call")
+
+
+def test_without_cuda_graphs_nothing_is_said() -> None:
+    assert runs_in_words(CudaGraphRuns(), CudaGraphRuns(), {"[0/0] forward"}) == []
+
+
+def test_a_reason_without_a_line_is_told_as_it_is() -> None:
+    assert in_short("expected dead indices before graph are live") == "expected dead indices before graph are live"

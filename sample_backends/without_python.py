@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(max(1, arguments.threads))
     model, x = (
         MLP(arguments.features, arguments.features, arguments.features),
         torch.randn(arguments.features, arguments.features),

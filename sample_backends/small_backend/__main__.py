@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--standalone", action="store_true", help="run it by a C++ program that knows no Python")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(max(1, arguments.threads))
     try:
         if arguments.command == "show":
             show(arguments.artefact)

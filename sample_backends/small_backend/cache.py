@@ -22,7 +22,7 @@ from sample_backends.small_backend import artefact
 from sample_backends.small_backend.errors import ArtefactRefused
 from sample_backends.small_backend.folder import cache_folder, written_whole
 from sample_backends.small_backend.library import Loaded, kernels, library
-from sample_backends.small_backend.lowering.lowering import lowered
+from sample_backends.small_backend.lowering.lowering import content_of, lowered
 from sample_backends.small_backend.program import Program
 
 logger = logging.getLogger(__name__)
@@ -95,8 +95,7 @@ def key(segment: GraphModule) -> str:
     for node in segment.graph.nodes:
         digest.update(f"{node.op} {node.name} {node.target} {node.args} {node.kwargs} {_described(node)}\n".encode())
         if node.op == "get_attr":
-            constant: torch.Tensor = getattr(segment, str(node.target)).detach()
-            digest.update(bytes(constant.clone(memory_format=torch.contiguous_format).untyped_storage()))
+            digest.update(content_of(getattr(segment, str(node.target))))
     return digest.hexdigest()[:32]
 
 

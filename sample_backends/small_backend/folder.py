@@ -8,13 +8,21 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sample_backends.small_backend.errors import SmallBackendError
+
 
 def cache_folder() -> Path:
-    """Return $SMALL_BACKEND_CACHE, else a folder in the user's cache; it exists afterwards."""
+    """Return $SMALL_BACKEND_CACHE, else a folder in the user's cache; it exists afterwards. Raises SmallBackendError."""
     named = os.environ.get("SMALL_BACKEND_CACHE")
     common = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(named) if named else common / "small_backend"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"{folder} cannot be used: {error.strerror}"
+        raise SmallBackendError(
+            f"what small_backend makes has no place, {reason}; name another in $SMALL_BACKEND_CACHE"
+        ) from error
     return folder
 
 

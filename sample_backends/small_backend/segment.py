@@ -12,6 +12,8 @@ from sample_backends.small_backend.errors import SmallBackendError
 from sample_backends.small_backend.library import Seconds
 from sample_backends.small_backend.program import Layout
 
+_FLOATS: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}  # whatever the user's defaults are
+
 
 class Segment(torch.nn.Module):
     """Stands in the graph where the segment's nodes were.
@@ -42,7 +44,7 @@ class Segment(torch.nn.Module):
     def _run(self, inputs: Sequence[torch.Tensor], seconds: Seconds | None) -> tuple[torch.Tensor, ...]:
         program = self.made.program
         laid_out = [_laid_out(tensor, strides) for tensor, (_, strides) in zip(inputs, self._inputs, strict=True)]
-        outputs = [torch.empty_strided(layout.sizes, layout.strides) for layout in program.outputs]
+        outputs = [torch.empty_strided(layout.sizes, layout.strides, **_FLOATS) for layout in program.outputs]
         addresses = [tensor.data_ptr() for tensor in laid_out], [tensor.data_ptr() for tensor in outputs]
         self.made.loaded.run(*addresses, torch.get_num_threads(), seconds)
         bases = {"input": laid_out, "output": outputs}
@@ -58,7 +60,7 @@ def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """Return the tensor with the strides that the program was made for; mostly it has them."""
     if tensor.stride() == strides and not tensor.is_neg() and not tensor._is_zerotensor():
         return tensor
-    return torch.empty_strided(tensor.shape, strides).copy_(tensor)
+    return torch.empty_strided(tensor.shape, strides, **_FLOATS).copy_(tensor)
 
 
 def _view(base: torch.Tensor, offset: int, layout: Layout) -> torch.Tensor:

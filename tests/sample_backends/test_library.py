@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from sample_backends.small_backend import library
-from sample_backends.small_backend.errors import NoRuntime
+from sample_backends.small_backend import folder, library
+from sample_backends.small_backend.errors import NoRuntime, SmallBackendError
 from tests.sample_backends.conftest import compiled
 
 
 @pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("SMALL_BACKEND_CACHE", str(tmp_path))
     library.library.cache_clear()
     yield tmp_path
@@ -77,3 +78,10 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
 def test_the_abi_version_is_that_of_the_header() -> None:
     header = (Path(library.__file__).parent / "runtime" / "abi.h").read_text()
     assert f"#define SMALL_ABI_VERSION {library.ABI_VERSION}\n" in header
+
+
+def test_a_cache_that_cannot_be_used_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SMALL_BACKEND_CACHE", str(tmp_path / "file"))
+    with pytest.raises(SmallBackendError, match=r"has no place, .*file cannot be used: File exists; name another"):
+        folder.cache_folder()

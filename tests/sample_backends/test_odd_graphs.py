@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
+from sample_backends.small_backend import backend
 from tests.sample_backends.conftest import compiled
 
 INFINITE, NAN = float("inf"), float("nan")
@@ -224,3 +228,31 @@ def test_a_result_that_is_written_into_changes_nothing_else() -> None:
         assert constant.tolist() == [3, 4]
         total.zero_()
         constant.zero_()
+
+
+def test_the_users_default_dtype_is_not_ours() -> None:
+    x = torch.randn(3, 4)
+    expected = F.relu(x @ x.t())
+    torch.set_default_dtype(torch.float64)
+    try:
+        torch.testing.assert_close(compiled(lambda x: F.relu(x @ x.t()))(x), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_several_threads_run_one_program_at_once() -> None:
+    function = compiled(lambda x: F.softmax(x @ x.t(), -1))
+    inputs = [torch.randn(40, 30) for _ in range(4)]
+    expected = [function(x) for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            torch.testing.assert_close(list(pool.map(function, inputs)), expected, rtol=0, atol=0)
+
+
+def test_what_has_no_content_is_run_by_pytorch() -> None:
+    graph_module = make_fx(lambda x: F.relu(x) * 2, tracing_mode="fake")(torch.randn(3, 4))
+    function = backend.compiled(graph_module, (), "inference")
+    with FakeTensorMode() as mode:
+        (result,) = [function([mode.from_tensor(torch.randn(3, 4))])]
+    assert isinstance(result, FakeTensor)
+    assert result.shape == (3, 4)

@@ -6,6 +6,7 @@ sizes, strides and offset. So views are not computed by us: PyTorch applies them
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,9 +90,9 @@ class Lowering:
         self._values[node] = self._new(Layout.of(node.meta["val"]), "input", number)
 
     def add_constant(self, node: Node, constant: torch.Tensor) -> None:
-        dense = constant.detach().clone(memory_format=torch.contiguous_format)
-        self._values[node] = self._new(Layout.of(dense), "constant", len(self._constants) // 4)
-        self._constants += bytes(dense.untyped_storage())
+        dense = Layout.of(torch.empty(constant.shape, device="meta"))
+        self._values[node] = self._new(dense, "constant", len(self._constants) // 4)
+        self._constants += content_of(constant)
 
     def value(self, node: Node) -> Value:
         found: Value = self._values[node]
@@ -187,6 +188,12 @@ class Lowering:
             else Buffer(memory.kind, starts.get(k, memory.number), memory.layout.length)
             for k, memory in enumerate(self._memories)
         )
+
+
+def content_of(constant: torch.Tensor) -> bytes:
+    """Return the numbers of a tensor, in the order of its elements."""
+    dense = constant.detach().clone(memory_format=torch.contiguous_format)
+    return ctypes.string_at(dense.data_ptr(), dense.nbytes)
 
 
 def _lifetimes(instructions: Sequence[Instruction]) -> dict[int, tuple[int, int]]:

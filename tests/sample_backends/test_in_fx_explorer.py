@@ -1,0 +1,40 @@
+"""The sample backend as fx-explorer sees it: its stages, the lines of its program, its runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader
+
+ROOT = Path(__file__).parents[2]
+OpenedReader = Callable[[str | Path], SessionReader]
+
+
+def test_a_capture_has_its_stages_and_runs_and_nothing_fails(
+    tmp_path: Path, capture_environment: dict[str, str], runtime_cache: Path, reader: OpenedReader
+) -> None:
+    session = tmp_path / "mlp.fxs"
+    command = [sys.executable, "-m", "fx_explorer", "capture", "sample_models/mlp.py", "-o", str(session)]
+    command += ["--backend", "sample_backends/small.py:small"]
+    environment = {**os.environ, **capture_environment, "SMALL_BACKEND_CACHE": str(runtime_cache)}
+    subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=300, check=True)
+
+    seen = reader(session)
+    assert seen.rows(model.Failure) == []
+    stages = [(stage.name, stage.direction) for stage in seen.rows(model.PublishedStage)]
+    names = ("support", "segments", "program", "artefact")
+    assert stages == [(name, direction) for direction in ("forward", "backward") for name in names]
+    runs = {run.entry: run.id for run in seen.rows(model.BackendRun)}
+    assert list(runs) == ["forward", "backward"]
+    instructions = seen.rows(model.BackendInstruction)
+    assert not any(each.fell_back for each in instructions)
+    assert all(each.line and each.node for each in instructions)  # each is linked to its line and to the node it computes
+    # by hand: two products and a GELU; in the backward three products (x needs no gradient), two sums and GELU's own
+    by_run = {entry: sorted(each.name for each in instructions if each.run == run) for entry, run in runs.items()}
+    assert by_run["forward"] == ["gelu", "matmul", "matmul"]
+    assert by_run["backward"] == ["gelu_backward", "matmul", "matmul", "matmul", "sum", "sum"]

@@ -214,6 +214,43 @@ def test_an_unknown_backend_names_those_there_are() -> None:
     use_backend("aot_eager")
 
 
+class TestBackendOfAFile:
+    """``--backend FILE.py:FUNCTION``, in every command."""
+
+    def test_it_is_found_under_these_words(self, tmp_path: Path) -> None:
+        file = tmp_path / "backends.py"
+        file.write_text("def mine(gm, inputs):\n    mine.graphs = getattr(mine, 'graphs', 0) + 1\n    return gm.forward\n")
+        use_backend(f"{file}:mine")
+        use_backend(f"{file}:mine")
+        torch._dynamo.reset()
+        assert torch.compile(lambda x: x + 1, backend=f"{file}:mine")(torch.zeros(1)) == 1
+        assert torch._dynamo.backends.registry.lookup_backend(f"{file}:mine").graphs == 1  # type: ignore[attr-defined]
+
+    def test_a_method_is_one_too(self, tmp_path: Path) -> None:
+        file = tmp_path / "methods.py"
+        file.write_text("class Of:\n    def make(self, gm, inputs):\n        return gm.forward\nmine = Of().make\n")
+        use_backend(f"{file}:mine")
+        torch._dynamo.reset()
+        assert torch.compile(lambda x: x + 1, backend=f"{file}:mine")(torch.zeros(1)) == 1
+
+    @pytest.mark.parametrize(
+        ("content", "name", "told"),
+        [
+            (None, "mine", "there is no such file"),
+            ("raise ValueError('no')", "mine", r"ValueError: no \(line 1 of"),
+            ("def other(): ...", "mine", "has no function 'mine' that could be a backend"),
+            ("mine = 3", "mine", "is no function: it is of type int"),
+        ],
+    )
+    def test_what_is_none_is_a_usage_error(self, tmp_path: Path, content: str | None, name: str, told: str) -> None:
+        file = tmp_path / "backends.py"
+        if content is not None:
+            file.write_text(content)
+        with pytest.raises(TargetError, match=told) as raised:
+            use_backend(f"{file}:{name}")
+        assert raised.value.exit_code == 2
+
+
 @pytest.mark.parametrize("name", ["cpuu", "cuda:77"])
 def test_a_device_that_is_not_here_is_a_usage_error(name: str) -> None:
     with pytest.raises(TargetError, match=f"--device {name} cannot be used here"):

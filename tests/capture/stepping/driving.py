@@ -16,10 +16,13 @@ from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.stepping.after_the_program import finish
 from fx_explorer.capture.stepping.gates import Gates, LeftAtGate
 from fx_explorer.capture.stepping.stepped_boundary import stepper_of
-from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
+from fx_explorer.model import GATES, Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
 from fx_explorer.session import SessionReader, SessionWriter
 
 STEPS = [Command("step")] * 40
+
+INDUCTORS_GATES: tuple[Gate, ...] = tuple(gate for gate in GATES if gate != "backend")
+"""The gates of a compile by Inductor, which publishes no stage of its own."""
 
 
 class Net(nn.Module):

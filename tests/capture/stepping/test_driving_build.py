@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Failure, Gate, PassFile
-from tests.capture.stepping.driving import STEPS, Driven, Given, drive
+from fx_explorer.model import Changes, Command, Compilation, Direction, Failure, Gate, PassFile
+from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Driven, Given, drive
 from tests.capture.stepping.test_driving_passes import ATEN, SWAP
 
-LAZY = STEPS[: GATES.index("output_code") + 2]
+LAZY = STEPS[: INDUCTORS_GATES.index("output_code") + 2]
 """To the first gate in the backward after its partition."""
 
 

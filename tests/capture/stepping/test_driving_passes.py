@@ -13,8 +13,8 @@ from torch import nn
 from fx_explorer.analysis.documents import Place, documents, lines_of
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.analysis.variants.lineage import documents_of_variant
-from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate, Graph, Intervention, PassFile
-from tests.capture.stepping.driving import STEPS, Driven, Given, drive
+from fx_explorer.model import Changes, Command, Compilation, Direction, Gate, Graph, Intervention, PassFile
+from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Driven, Given, drive
 
 SWAP = """import torch
 
@@ -60,7 +60,7 @@ def edits(driven: Driven, name: str) -> list[tuple[Gate | None, Direction]]:
 def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(gate: Gate, tmp_path: Path) -> None:
     """From before the gate it is applied again, from later on it is in what was kept: the code is the same."""
     first = Command("again", gate="dynamo", changes=Changes(passes=(swap(tmp_path, gate),)))
-    more = [Command("again", gate=start, compilation="0/0~1") for start in GATES]
+    more = [Command("again", gate=start, compilation="0/0~1") for start in INDUCTORS_GATES]
     result = driven(tmp_path, first, *more)
     assert result.said("refused") == []
     *_, old, new = SWAPS[gate]
@@ -69,9 +69,11 @@ def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(gate: Ga
     assert old not in result.codes("0/0~1")["forward"]
     expected = edits(result, "0/0~1")
     assert expected == ([(gate, "forward"), (gate, "backward")] if gate in ("partition", "post_grad") else [(gate, "")])
-    for position, start in enumerate(GATES, 2):
+    for position, start in enumerate(INDUCTORS_GATES, 2):
         assert result.codes(f"0/0~{position}") == result.codes("0/0~1"), start
-        assert edits(result, f"0/0~{position}") == (expected if GATES.index(start) <= GATES.index(gate) else [])
+        assert edits(result, f"0/0~{position}") == (
+            expected if INDUCTORS_GATES.index(start) <= INDUCTORS_GATES.index(gate) else []
+        )
 
 
 def test_links_still_lead_from_the_kernel_to_the_source(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from torch._dynamo.backends import registry
 from torch._inductor.graph import GraphLowering
 
 from fx_explorer.capture.stepping.after_the_program import NOT_RAISED
-from fx_explorer.model import GATES, Changes, Command, Compilation, Failure, Gate, Graph, PassFile
-from tests.capture.stepping.driving import STEPS, Broken, Driven, Given, drive
+from fx_explorer.model import Changes, Command, Compilation, Failure, Gate, Graph, PassFile
+from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Broken, Driven, Given, drive
 
-AT: list[tuple[Gate, int]] = [(gate, position) for position, gate in enumerate(GATES)]
+AT: list[tuple[Gate, int]] = [(gate, position) for position, gate in enumerate(INDUCTORS_GATES)]
 """Gate → how many steps lead to it."""
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from fx_explorer.model import (
-    GATES,
     Changes,
     Command,
     Compilation,
@@ -21,13 +20,13 @@ from fx_explorer.model import (
     PassFile,
     RegionLowering,
 )
-from tests.capture.stepping.driving import STEPS, Broken, Driven, Net, drive
+from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Broken, Driven, Net, drive
 
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Driven:
     """Nobody pauses; at the end every stage is taken up again."""
-    every = [Command("again", gate=gate) for gate in GATES]
+    every = [Command("again", gate=gate) for gate in INDUCTORS_GATES]
     return drive(tmp_path_factory.mktemp("straight") / "s.fxs", every)
 
 
@@ -56,14 +55,14 @@ def test_paused_after_dynamo_nothing_has_been_lowered(tmp_path: Path) -> None:
     assert set((stopped.variant("0/0").missing_stages or {}).values()) == {"not compiled so far"}
 
 
-@pytest.mark.parametrize(("position", "gate"), list(enumerate(GATES, 1)))
+@pytest.mark.parametrize(("position", "gate"), list(enumerate(INDUCTORS_GATES, 1)))
 def test_a_variant_makes_the_same_code_and_repeats_nothing_before_it(straight: Driven, position: int, gate: Gate) -> None:
     variant = straight.variant(f"0/0~{position}")
     assert (variant.status, variant.variant_of, variant.variant_from, variant.in_use) == ("ok", "0/0", gate, False)
     assert straight.codes(variant.name) == straight.codes()
     made = {graph.stage for graph in straight.reader.rows(Graph, compilation=variant.id)}
     stages = ["dynamo", "pre_grad", "joint", "forward", "post_grad"]
-    shared = stages[: min(GATES.index(gate), 4) + 1]
+    shared = stages[: min(INDUCTORS_GATES.index(gate), 4) + 1]
     assert made.isdisjoint(shared)
     assert made >= set(stages) - set(shared)
     assert variant.saved_s > 0

@@ -9,6 +9,7 @@ _KEY_NAMES = {
     "question_mark": "?",
     "equals_sign": "=",
     "ampersand": "&",
+    "percent_sign": "%",
     "enter": "⏎",
     "escape": "esc",
     "up": "↑",

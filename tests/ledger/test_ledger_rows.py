@@ -92,6 +92,14 @@ def test_what_a_kernel_reaches_is_held_against_this_machine() -> None:
     assert rate(figures(one), entry("library", 10)) is None
 
 
+def test_more_than_the_machine_was_measured_to_do_is_no_share_of_it() -> None:
+    one = entry("library", 1, name="mm", moved_bytes=50_000, flops=500_000)
+    found = rate(figures(one), one)
+    assert found is not None
+    assert found.of_products == pytest.approx(5)
+    assert found.in_words.endswith("500 GFLOP/s (more than a float32 product reached when it was measured)")
+
+
 def test_on_a_gpu_what_it_computes_is_the_work_and_the_rest_it_waits() -> None:
     on_gpu = replace(CALL, device="NVIDIA H100", busy_s=20 * US)
     one = entry("kernel", 30, (A, 1.0), device_s=15 * US)

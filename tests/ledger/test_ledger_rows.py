@@ -12,7 +12,7 @@ from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, Sour
 from fx_explorer.analysis.ledger.guard_counts import GuardCounts
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import remedies
-from fx_explorer.analysis.ledger.table import kind_rows, line_rows
+from fx_explorer.analysis.ledger.table import branch_in_words, kind_rows, line_rows, step_name
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.model import CaptureRequest, CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.report.performance.ledger_report import FORMATS
@@ -203,3 +203,12 @@ def test_larger_inputs_are_not_advised_to_who_is_faster_already() -> None:
     around = (entry("entry", 90), entry("kernel", 10))
     assert any("larger inputs" in one for one in verdict(figures(*around, call=slow)))
     assert not any("larger inputs" in one for one in verdict(figures(*around, call=fast)))
+
+
+def test_a_branch_of_cond_has_the_users_word_and_no_throughput() -> None:
+    call = entry("wrapper", 1, name="true_graph_0", moved_bytes=50_000, flops=500_000)
+    found = figures(call)
+    assert step_name(found, call) == "around the true branch of torch.cond"
+    assert rate(found, call) is None
+    assert branch_in_words("while_loop_body_graph_3") == "the body of while_loop"
+    assert branch_in_words("subgraph_0") == "subgraph_0"

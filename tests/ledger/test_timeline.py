@@ -155,3 +155,11 @@ def test_a_backward_without_generated_code_is_work_and_not_around_some() -> None
         ticks("forward", "enter 0", "begin 0", "end 0", "leave 0", "loss", "backward", "release", "over"), [Frame()], []
     )
     assert [step.kind for step in found if step.is_backward] == ["graph"]
+
+
+def test_what_calls_the_wrapper_of_a_branch_is_around_it_and_no_call_of_a_library() -> None:
+    call = ticks("forward", "enter 0", "begin 0", "wrapper 0", "part 2", *("wrapper 3", "part 2", "wrapper_end 3"))
+    call += [(len(call) + at, kind, number) for at, (kind, number) in enumerate([("part", 3), ("wrapper_end", 3), ("end", 0)])]
+    call += [(len(call) + at, kind, 0) for at, kind in enumerate(("leave", "release", "over"))]
+    found = [(step.kind, step.part) for step in steps(call, [Frame()], PARTS) if step.part >= 0]
+    assert found == [("buffers", 0), ("wrapper", 2), ("buffers", 3), ("library", 2), ("wrapper", 2), ("buffers", 3)]

@@ -118,7 +118,9 @@ def _step(now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: 
     looks_up = following == "enter"
     if kind in ("wrapper", "part", "wrapper_end") and now.wrappers:
         part = now.wrappers[-1]
-        return CallStep(_of_part(parts[part]), frame, part, backward)
+        # Into the wrapper of a branch (torch.cond), and back from it: the branch's own steps are its work.
+        is_around_another = kind == "wrapper_end" or (kind == "part" and following == "wrapper")
+        return CallStep("wrapper" if is_around_another else _of_part(parts[part]), frame, part, backward)
     if now.in_graph:
         return CallStep("graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward)
     if frame >= 0:

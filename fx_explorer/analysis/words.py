@@ -65,6 +65,17 @@ def in_file(path: str, line: int) -> str:
     return f"{file_name(path)}:{line}"
 
 
+def told_apart(paths: Iterable[str]) -> dict[str, str]:
+    """Return path → its file name, with as many of its folders as tell it from the other paths."""
+    parts = {path: PurePath(path).parts for path in paths}
+    found = {}
+    for path, own in parts.items():
+        others = [other for one, other in parts.items() if one != path]
+        length = next((n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)), len(own))
+        found[path] = PurePath(*own[-length:]).as_posix() if own else path
+    return found
+
+
 def listed(words: Iterable[str], limit: int = 3) -> str:
     """Return ``a, b and c``, or ``a, b, c and 4 more``."""
     items = list(words)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted, in_file, size
+from fx_explorer.analysis.words import counted, size, told_apart
 from fx_explorer.bench.measured_step import MeasuredStep
 from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
 from fx_explorer.highlight import printable
@@ -41,8 +41,9 @@ def _lines(found: BudgetTrials) -> Iterator[str]:
     plain, compiled = ({(one.file, one.line): one.size_bytes for one in held} for held in (found.uncompiled.held, first.held))
     places = sorted(plain.keys() | compiled.keys(), key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)))
     yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
-    for place in places[:MOST_LINES]:
-        name = in_file(*place) if place[0] else NO_LINE
+    files = told_apart({file for file, _ in places if file})
+    for file, line in places[:MOST_LINES]:
+        place, name = (file, line), f"{files[file]}:{line}" if file else NO_LINE
         yield f"  {name:<32} {_bytes(plain, place):>10} {_bytes(compiled, place):>10}"
     if rest := places[MOST_LINES:]:
         more = (size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled))

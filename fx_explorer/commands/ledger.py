@@ -140,12 +140,23 @@ def _draw(figures: LedgerFigures) -> None:
     """Print the flame chart, as wide as the terminal; 80 cells where there is none."""
     from rich.console import Console
 
-    from fx_explorer.report.performance.flame_text import flame_text
+    from fx_explorer.report.performance.flame_text import ASCII, flame_text, in_ascii
 
     console = Console(file=sys.stdout, width=shutil.get_terminal_size().columns, highlight=False)
     has_colours = console.color_system is not None and not console.no_color
     console.print()
-    console.print(flame_text(figures, console.width, has_colours=has_colours), no_wrap=True, overflow="ignore", crop=False)
+    chart = flame_text(figures, console.width, has_colours=has_colours)
+    shown = chart if _can_encode("".join(ASCII)) else in_ascii(chart)
+    console.print(shown, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _can_encode(signs: str) -> bool:
+    """Return whether stdout can show these signs: not where it is ASCII, as with ``LC_ALL=C`` in some places."""
+    try:
+        signs.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:

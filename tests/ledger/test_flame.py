@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,10 +16,11 @@ from rich.console import Console
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, SourceFunction, SourceLine
 from fx_explorer.analysis.ledger.flame import FlameFrame, flame, unaccounted_in_words
 from fx_explorer.analysis.ledger.flame_cells import FlameBlock, flame_rows, marked_blocks, short_name
+from fx_explorer.commands import ledger as ledger_command
 from fx_explorer.model.rows.performance.ledger import LedgerKind
 from fx_explorer.report.performance.flame_colours import COLOURS, INK
 from fx_explorer.report.performance.flame_svg import GREY, flame_svg
-from fx_explorer.report.performance.flame_text import flame_text, marked_chart
+from fx_explorer.report.performance.flame_text import flame_text, in_ascii, marked_chart
 from tests.ledger.test_ledger_rows import CALL, US, A, entry, figures
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -242,3 +244,24 @@ def test_a_call_in_which_nothing_compiled_runs_is_drawn_as_far_as_it_is_known(en
         assert "a call of Net" in flame_text(replace(found, call=replace(CALL, call_s=0.0)), width, has_colours=True).plain
     told = [element.text or "" for element in ElementTree.fromstring(flame_svg(found)).iter(f"{SVG}text")]
     assert told[0].startswith("No compiled graph runs in a call")
+
+
+@pytest.mark.parametrize("has_colours", [True, False])
+def test_the_chart_in_ascii_is_the_chart_with_other_signs(has_colours: bool) -> None:
+    odd = replace(TRAINING_STEP[6], step=replace(TRAINING_STEP[6].step, name="核心é"))
+    chart = flame_text(step([*TRAINING_STEP[:6], odd, *TRAINING_STEP[7:]]), 100, has_colours=has_colours)
+    plain = in_ascii(chart).plain
+    assert plain.isascii()
+    assert [cell_len(line) for line in plain.splitlines()] == [cell_len(line) for line in chart.plain.splitlines()]
+    assert plain.replace("|", "▏")[:20] == chart.plain[:20].replace("─", "-")
+
+
+def test_an_output_that_is_ascii_gets_the_chart_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for encoding, is_ascii in (("ascii", True), ("utf-8", False)):
+        raw = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding, errors="backslashreplace"))
+        ledger_command._draw(step())
+        sys.stdout.flush()
+        told = raw.getvalue().decode(encoding)
+        assert ("|a training step of Net" in told, "▏a training step of Net" in told) == (is_ascii, not is_ascii)
+        assert "\\u" not in told

@@ -12,7 +12,7 @@ from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, Sour
 from fx_explorer.analysis.ledger.guard_counts import GuardCounts
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import remedies
-from fx_explorer.analysis.ledger.table import kind_rows, line_rows
+from fx_explorer.analysis.ledger.table import branch_in_words, kind_rows, line_rows, step_name
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.model import CaptureRequest, CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
 from fx_explorer.report.performance.ledger_report import FORMATS
@@ -90,6 +90,14 @@ def test_what_a_kernel_reaches_is_held_against_this_machine() -> None:
     assert found is not None
     assert found.in_words == "5 GB/s (50 % of a copy), 50 GFLOP/s (50 % of a float32 product)"
     assert rate(figures(one), entry("library", 10)) is None
+
+
+def test_more_than_the_machine_was_measured_to_do_is_no_share_of_it() -> None:
+    one = entry("library", 1, name="mm", moved_bytes=50_000, flops=500_000)
+    found = rate(figures(one), one)
+    assert found is not None
+    assert found.of_products == pytest.approx(5)
+    assert found.in_words.endswith("500 GFLOP/s (more than a float32 product reached when it was measured)")
 
 
 def test_on_a_gpu_what_it_computes_is_the_work_and_the_rest_it_waits() -> None:
@@ -195,3 +203,12 @@ def test_larger_inputs_are_not_advised_to_who_is_faster_already() -> None:
     around = (entry("entry", 90), entry("kernel", 10))
     assert any("larger inputs" in one for one in verdict(figures(*around, call=slow)))
     assert not any("larger inputs" in one for one in verdict(figures(*around, call=fast)))
+
+
+def test_a_branch_of_cond_has_the_users_word_and_no_throughput() -> None:
+    call = entry("wrapper", 1, name="true_graph_0", moved_bytes=50_000, flops=500_000)
+    found = figures(call)
+    assert step_name(found, call) == "around the true branch of torch.cond"
+    assert rate(found, call) is None
+    assert branch_in_words("while_loop_body_graph_3") == "the body of while_loop"
+    assert branch_in_words("subgraph_0") == "subgraph_0"

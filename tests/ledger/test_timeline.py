@@ -155,3 +155,56 @@ def test_a_backward_without_generated_code_is_work_and_not_around_some() -> None
         ticks("forward", "enter 0", "begin 0", "end 0", "leave 0", "loss", "backward", "release", "over"), [Frame()], []
     )
     assert [step.kind for step in found if step.is_backward] == ["graph"]
+
+
+def test_what_calls_the_wrapper_of_a_branch_is_around_it_and_no_call_of_a_library() -> None:
+    call = ticks("forward", "enter 0", "begin 0", "wrapper 0", "part 2", *("wrapper 3", "part 2", "wrapper_end 3"))
+    call += [(len(call) + at, kind, number) for at, (kind, number) in enumerate([("part", 3), ("wrapper_end", 3), ("end", 0)])]
+    call += [(len(call) + at, kind, 0) for at, kind in enumerate(("leave", "release", "over"))]
+    found = [(step.kind, step.part) for step in steps(call, [Frame()], PARTS) if step.part >= 0]
+    assert found == [("buffers", 0), ("wrapper", 2), ("buffers", 3), ("library", 2), ("wrapper", 2), ("buffers", 3)]
+
+
+def test_a_frame_that_an_exception_ended_does_not_hold_what_runs_behind_it() -> None:
+    """``try: f(x)`` with an exception in the graph, ``except: g(x)``: neither f nor g breaks."""
+    call = ticks("forward", "enter 0", "begin 0", "end 0", "enter 1", "begin 1", "end 1", "leave 1", "release", "over")
+    found = steps(call, [Frame(), Frame("1/0")], PARTS)
+    assert kinds(found) == ["entry", "bytecode", "graph", "python", "bytecode", "graph", "bytecode", "entry", "buffers"]
+    assert [step.frame for step in found] == [-1, 0, 0, -1, 1, 1, 1, -1, -1]
+    assert found[3].has_lookup
+
+
+def test_what_comes_behind_an_exception_that_nothing_compiled_follows_is_python() -> None:
+    call = ticks("forward", "enter 0", "begin 0", "end 0", "release", "over")
+    assert kinds(steps(call, [Frame()], PARTS)) == ["entry", "bytecode", "graph", "python", "buffers"]
+
+
+def test_a_frame_that_a_break_cuts_calls_others_and_is_still_running() -> None:
+    call = ticks("forward", "enter 0", "begin 0", "end 0", "enter 1", "leave 1", "leave 0", "over")
+    found = steps(call, [Frame(is_cut=True), Frame("1/0")], PARTS)
+    assert [step.frame for step in found] == [-1, 0, 0, 0, 1, 0, -1]
+    assert found[3].kind == "break"
+
+
+def test_a_frame_that_is_entered_from_within_a_graph_lies_in_it() -> None:
+    """An operator of the program's own that calls compiled code."""
+    call = ticks("forward", "enter 0", "begin 0", "enter 1", "leave 1", "end 0", "leave 0", "over")
+    assert [step.frame for step in steps(call, [Frame(), Frame("1/0")], PARTS)] == [-1, 0, 0, 1, 0, 0, -1]
+
+
+def test_a_wrapper_that_an_exception_ended_does_not_hold_the_next_one() -> None:
+    graph = ("begin 1", "wrapper 0", "part 2", "wrapper_end 2", "end 1")
+    call = ticks(
+        "forward", "enter 0", "begin 0", "wrapper 0", "part 2", "end 0", "enter 1", *graph, "leave 1", "release", "over"
+    )
+    found = steps(call, [Frame(), Frame("1/0")], PARTS)
+    assert kinds(found)[4:] == [
+        "library",
+        "python",
+        "bytecode",
+        "wrapper",
+        "buffers",
+        "library",
+        "wrapper",
+        *("bytecode", "entry", "buffers"),
+    ]

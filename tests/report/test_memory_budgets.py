@@ -57,6 +57,14 @@ def test_lines_stand_beside_each_other_biggest_first_and_the_rest_in_one_row() -
     assert all(len(line) <= 80 for line in lines[at : lines.index("", at)])
 
 
+def test_files_of_one_name_are_told_apart_by_their_folders() -> None:
+    plain = tuple(HeldLine(f"/home/me/{folder}/net.py", 3, 1000) for folder in ("a/x", "b/x", "b/y"))
+    plain = (*plain, HeldLine("/home/me/other.py", 3, 1000))
+    told = trials_text(BudgetTrials([trial(1.0, 5000)], MeasuredStep("uncompiled", 4000, (0.009,), held=plain)))
+    names = {line.split()[0] for line in told.splitlines() if ".py:3" in line}
+    assert names == {"a/x/net.py:3", "b/x/net.py:3", "y/net.py:3", "other.py:3"}
+
+
 def test_what_is_held_beyond_the_lines_is_told() -> None:
     uncompiled = MeasuredStep("uncompiled", 12_800_000, (0.009,), held=(HeldLine("net.py", 3, 400_000),))
     lines = trials_text(BudgetTrials([trial(1.0, 5000)], uncompiled)).splitlines()

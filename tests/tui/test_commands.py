@@ -24,6 +24,7 @@ from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.screens.step_record import StepScreen
 from fx_explorer.tui.widgets.find_bar import FindBar
+from fx_explorer.tui.widgets.footer_line import footer_commands
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
 
@@ -92,6 +93,15 @@ def test_the_footer_shows_the_key_the_user_chose() -> None:
     assert first_key(by_id("app.help"), {}) == "?"
     assert first_key(by_id("app.help"), {"app.help": ("ctrl+h",)}) == "ctrl+h"
     assert key_label("left_square_bracket") == "["
+
+
+@pytest.mark.parametrize("view", ["memory", "time", "ledger"])
+def test_the_footer_has_the_keys_of_views_without_a_number_where_they_matter(view: str) -> None:
+    wanted = {"memory": ["%"], "time": ["0", "Q"], "ledger": ["Q"]}[view]
+    usual = [command.id for command in footer_commands()]
+    here = footer_commands(view=view)
+    assert [first_key(command, {}) for command in here][: len(wanted)] == wanted
+    assert [command.id for command in here][len(wanted) :] == usual
 
 
 def arguments(*words: str) -> argparse.Namespace:

@@ -21,7 +21,9 @@ class Rate:
     caches. 0 where the machine was not measured.
     """
     of_products: float
-    """Part of the operations per second of a large float32 matrix product on this machine."""
+    """Part of the operations per second of a large float32 matrix product on this machine; above 1 for
+    smaller types, and where something else was running while that was measured.
+    """
 
     @property
     def in_words(self) -> str:
@@ -30,7 +32,8 @@ class Rate:
         if self.flops_per_s:
             rate = self.flops_per_s
             shown = f"{_three(rate / TERA)} TFLOP/s" if rate >= TERA else f"{_three(rate / GIGA)} GFLOP/s"
-            parts.append(f"{shown}{_of(self.of_products, 'a float32 product')}")
+            beyond = " (more than a float32 product reached when it was measured)"
+            parts.append(shown + (beyond if self.of_products > 1 else _of(self.of_products, "a float32 product")))
         return ", ".join(parts)
 
 

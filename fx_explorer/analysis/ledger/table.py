@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fx_explorer.analysis.ledger.by_line import line_times
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.analysis.ledger.rates import rate
@@ -72,7 +74,25 @@ def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
     kind: LedgerKind = entry.step.kind
     if entry.step.name and kind == "launch":
         return f"starting {entry.step.name}"
+    if entry.step.name and kind == "wrapper":
+        return f"around {branch_in_words(entry.step.name)}"
     return entry.step.name or figures.in_words(kind)
+
+
+_BRANCH = re.compile(r"^(?P<which>true|false|while_loop_cond|while_loop_body)_graph_\d+$")
+
+_BRANCHES = {
+    "true": "the true branch of torch.cond",
+    "false": "the false branch of torch.cond",
+    "while_loop_cond": "the condition of while_loop",
+    "while_loop_body": "the body of while_loop",
+}
+
+
+def branch_in_words(name: str) -> str:
+    """Return what a graph inside of a graph is to the user, by torch's name for it."""
+    found = _BRANCH.match(name)
+    return _BRANCHES[found["which"]] if found else name
 
 
 def graph_of(step: LedgerStep) -> str:

@@ -60,6 +60,20 @@ def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text
     return Text("\n").join(lines)
 
 
+ASCII = {EDGE: "|", FILL: "-", SAMPLE: "#", "µ": "u", "…": "~", "×": "x"}
+"""What stands for the chart's signs where the terminal cannot show them: each takes one cell."""
+
+
+def in_ascii(chart: Text) -> Text:
+    """Return a chart for an output that can encode nothing else: what has no sign of its own is ``?``."""
+    plain = "".join(_ascii(sign) for sign in chart.plain)
+    return Text(plain, spans=chart.spans) if len(plain) == len(chart.plain) else Text(plain)
+
+
+def _ascii(sign: str) -> str:
+    return ASCII.get(sign, sign if sign.isascii() else "?" * max(0, cell_len(sign)))
+
+
 def marked_chart(rows: Sequence[Sequence[FlameBlock]], width: int, height: int, steps: Collection[int]) -> list[FlameRow]:
     """Return the chart in ``height`` rows, with some steps marked. The last row points at them; where
     there is no room for all levels, it says which ones are shown: those down to the marked blocks.

@@ -4,7 +4,7 @@ clicked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual import events
 from textual.content import Content
@@ -17,6 +17,15 @@ from fx_explorer.tui.widgets.cached import Cached
 
 TAIL = ("app.help",)
 """Commands that stay when there is no room for the others."""
+
+
+OF_VIEW: Mapping[str, tuple[str, ...]] = {
+    "memory": ("view.step_memory",),
+    "time": ("view.ledger", "ledger.run"),
+    "step_memory": ("view.memory",),
+    "ledger": ("ledger.run",),
+}
+"""View → commands that matter while it is shown: those of views without a number are found here only."""
 
 
 class FooterLine(Cached):
@@ -43,7 +52,7 @@ class FooterLine(Cached):
     def show_view(self, view: str) -> None:
         if view != self._view:
             self._view = view
-            self.refresh()
+            self.refresh(layout=True)
 
     async def on_click(self, event: events.Click) -> None:
         # Not Textual's @click: it would give the whole footer the look of links.
@@ -61,7 +70,7 @@ class FooterLine(Cached):
         tabs = tabs_content(self._view, self._keymap, " ")
         if tabs.cell_length > width:
             tabs = tabs_content(self._view, self._keymap, "")
-        keys = [key_content(command, self._keymap) for command in footer_commands(self._first)]
+        keys = [key_content(command, self._keymap) for command in footer_commands(self._first, self._view)]
         separator = Content.styled(" │ ", "$foreground 30%")
         room = width - tabs.cell_length - separator.cell_length
         if sum(key.cell_length + 2 for key in keys) - 2 <= room:
@@ -69,13 +78,13 @@ class FooterLine(Cached):
         return [tabs.truncate(width), Content("  ").join(fitting(keys, width))]
 
 
-def footer_commands(first: Sequence[str] = ()) -> list[AppCommand]:
-    """Return the commands in the footer, without those of the views: ``first`` at the beginning,
-    help at the end.
+def footer_commands(first: Sequence[str] = (), view: str = "") -> list[AppCommand]:
+    """Return the commands in the footer, without the tabs: ``first`` at the beginning, then those that
+    matter in a view, help at the end.
     """
     wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
-    return [*map(by_id, first), *usual]
+    return [*map(by_id, first), *map(by_id, OF_VIEW.get(view, ())), *usual]
 
 
 def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:

@@ -139,10 +139,12 @@ class _Rows:
         code = next((one for one in known if one.compilation == row.compilation), known[0] if known else None)
         if code:
             row = replace(row, compilation=code.compilation, direction=code.direction)
-        is_call = row.kind == "library"
-        kind: LedgerKind = "kernel" if is_call and part.name.startswith(GENERATED) else row.kind
-        name = part.name.removesuffix(".run") if is_call else ""
-        row = replace(row, kind=kind, name=name, line=part.line)
+        name = part.name.removesuffix(".run") if part.kind == "call" else ""
+        row = replace(row, name=name, line=part.line)
+        if row.kind == "wrapper":  # of a branch: what it moves and computes is in the branch's steps
+            return row
+        kind: LedgerKind = "kernel" if row.kind == "library" and part.name.startswith(GENERATED) else row.kind
+        row = replace(row, kind=kind)
         if work:
             row = replace(row, moved_bytes=self._each(work.moved_bytes, step), flops=self._each(work.flops, step))
         device = self._measured.device

@@ -65,6 +65,8 @@ class _Now:
     frames: list[int] = field(default_factory=list)
     wrappers: list[int] = field(default_factory=list)
     """The part that each wrapper on the stack is at."""
+    around: list[int] = field(default_factory=list)
+    """How many wrappers were on the stack when each graph began: those that an exception ends leave no tick."""
     resumed: set[int] = field(default_factory=set)
     """The frames that have called their rest: their break is over."""
     in_graph: bool = False
@@ -74,7 +76,7 @@ def steps(ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Par
     """Return the step behind each tick but the last, which ends the call."""
     now, found = _Now(), []
     for (_, kind, number), (_, following, _) in pairwise(ticks):
-        _advance(now, kind, number)
+        _advance(now, kind, number, frames)
         found.append(_step(now, kind, following, frames, parts))
     return found if any(step.part >= 0 for step in found if step.is_backward) else list(map(_uncompiled_backward, found))
 
@@ -84,12 +86,12 @@ def _uncompiled_backward(step: CallStep) -> CallStep:
     return replace(step, kind="graph") if step.kind == "autograd" else step
 
 
-def _advance(now: _Now, kind: str, number: int) -> None:
+def _advance(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -> None:
     """Bring ``now`` up to date with a tick."""
     if kind in MARKS:
-        now.mark, now.frames, now.wrappers, now.in_graph = kind, [], [], False
+        now.mark, now.frames, now.wrappers, now.around, now.in_graph = kind, [], [], [], False
     elif kind in ("enter", "leave", "begin", "end", "resume"):
-        _follow_frames(now, kind, number)
+        _follow_frames(now, kind, number, frames)
     elif kind == "wrapper":
         now.wrappers.append(number)
     elif kind == "wrapper_end":
@@ -98,8 +100,10 @@ def _advance(now: _Now, kind: str, number: int) -> None:
         now.wrappers[-1] = number
 
 
-def _follow_frames(now: _Now, kind: str, number: int) -> None:
+def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -> None:
     if kind == "enter":
+        while _was_left(now, frames):
+            now.frames.pop()
         now.frames.append(number)
         now.resumed.discard(number)
         return
@@ -107,10 +111,21 @@ def _follow_frames(now: _Now, kind: str, number: int) -> None:
     while now.frames and now.frames[-1] != number:
         now.frames.pop()
     now.in_graph = kind == "begin"
+    if kind == "begin":
+        now.around.append(len(now.wrappers))
+    if kind == "end" and now.around:
+        del now.wrappers[now.around.pop() :]
     if kind == "resume":
         now.resumed.add(number)
     if kind == "leave" and now.frames:
         now.frames.pop()
+
+
+def _was_left(now: _Now, frames: Sequence[Frame]) -> bool:
+    """Return whether the innermost frame cannot be running any more when another one is entered: outside
+    of its graph, only a frame that a graph break cuts calls others. An exception ended it.
+    """
+    return bool(now.frames) and not now.in_graph and not frames[now.frames[-1]].is_cut
 
 
 def _step(now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: Sequence[Part]) -> CallStep:
@@ -118,9 +133,13 @@ def _step(now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: 
     looks_up = following == "enter"
     if kind in ("wrapper", "part", "wrapper_end") and now.wrappers:
         part = now.wrappers[-1]
-        return CallStep(_of_part(parts[part]), frame, part, backward)
+        # Into the wrapper of a branch (torch.cond), and back from it: the branch's own steps are its work.
+        is_around_another = kind == "wrapper_end" or (kind == "part" and following == "wrapper")
+        return CallStep("wrapper" if is_around_another else _of_part(parts[part]), frame, part, backward)
     if now.in_graph:
         return CallStep("graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward)
+    if kind == "end" and (following in MARKS or (looks_up and _was_left(now, frames))):
+        return CallStep("python", -1, -1, backward, looks_up)  # an exception has ended the frame
     if frame >= 0:
         return CallStep(_in_frame(kind, frames[frame], frame in now.resumed, looks_up), frame, -1, backward, looks_up)
     if now.mark in _OF_MARK:

@@ -27,7 +27,7 @@ from fx_explorer.capture.recording.rows.sources import parse_stack
 from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
-from fx_explorer.model import Artifact, Failure, Frame, Metric, Status
+from fx_explorer.model import Artifact, Failure, Frame, Metric, Stage, Status
 
 LARGE_METRICS = (
     "inductor_provenance",
@@ -168,7 +168,7 @@ class _Records:
         recording = self._recording
         raised = recording.take_error(name)
         if raised:
-            message = one_line(f"{type(raised.error).__name__}: {raised.error}")
+            message = one_line(f"{type(raised.error).__name__}: {raised.error}") + self._after_stage(raised.stage)
             text, stage = "".join(traceback.format_exception(raised.error)), raised.stage
         else:
             message = one_line(f"{content['fail_type']}: {content.get('fail_reason') or ''}")
@@ -177,6 +177,13 @@ class _Records:
         text_id, compilation = recording.writer.text(text), recording.compilation_id(name)
         recording.writer.add(Failure(0, compilation, "compiler", stage, content["fail_type"], message, text_id))
         return message
+
+    def _after_stage(self, stage: Stage | None) -> str:
+        """Say which stage of its own a backend had published last when it raised; empty where it had
+        none.
+        """
+        published = self._recording.published.stages.get(self._recording.variant_id(), [])
+        return f" (after its stage {published[-1].name!r})" if stage == "backend" and published else ""
 
     def _error(self, name: str, _: object, payload: Callable[[], str]) -> None:
         self._errors[name] = payload()

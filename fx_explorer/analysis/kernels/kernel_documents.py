@@ -104,4 +104,5 @@ def first_statement(reader: SessionReader, document: Document) -> Place:
 
 
 def is_level(document: Document) -> bool:
-    return document.kind == "artifact" and document.language in model.LEVELS
+    is_published = document.stage == "backend"  # a backend's own text, of whatever language
+    return document.kind == "artifact" and document.language in model.LEVELS and not is_published

@@ -13,13 +13,19 @@ from typing import Any, TypeVar
 import torch
 
 from fx_explorer.capture.recording.rows.error_lines import one_line
-from fx_explorer.session.bounds import MAX_TEXT, shortened
+from fx_explorer.session.bounds import shortened
 
 T = TypeVar("T")
 
 MAX_NAME = 120
 """Characters of the name of a stage, an entry or a language: it is a title, a column, a step of the
 pipeline.
+"""
+
+MOST_ASCII = 16_000_000
+MOST_CHARACTERS = 4_000_000
+"""Characters of a text. With more bytes than 16 MiB, one that repeats itself would be refused by whoever
+reads the session (FREELY, session/untrusted/validating.py): it inflates like a bomb.
 """
 
 MOST_PROBLEMS = 20
@@ -108,11 +114,12 @@ def bounded_text(text: str, problems: Problems) -> BoundedText:
     """Return a text as a session keeps it. One that is too long has a remark in its middle, which is
     noted, too.
     """
-    if len(text) <= MAX_TEXT:
+    most = MOST_ASCII if text.isascii() else MOST_CHARACTERS
+    if len(text) <= most:
         return BoundedText(text, text.count("\n") + 1)
-    kept = shortened(text, MAX_TEXT)
-    problems.add(f"it has {len(text):,} characters: {MAX_TEXT:,} are kept, those of the beginning and the end")
-    return BoundedText(kept, text.count("\n", 0, MAX_TEXT - MAX_TEXT // 3) + 1)
+    kept = shortened(text, most)
+    problems.add(f"it has {len(text):,} characters: {most:,} are kept, those of the beginning and the end")
+    return BoundedText(kept, text.count("\n", 0, most - most // 3) + 1)
 
 
 def lines_of(links: object, problems: Problems) -> list[tuple[int, list[object]]]:

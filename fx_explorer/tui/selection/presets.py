@@ -82,7 +82,7 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
 
 def bytecode_slot(document: Document) -> Slot:
     """Return which of the bytecode slots this document is for; empty when it is no bytecode."""
-    if document.language != "bytecode":
+    if document.language != "bytecode" or document.stage == "backend":
         return ""
     return "bytecode_modified" if document.title == ARTIFACT_TITLES["bytecode_modified"] else "bytecode_original"
 

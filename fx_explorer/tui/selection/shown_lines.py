@@ -48,7 +48,7 @@ EVERY_LINE = ShownLines()
 
 def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
     """Return what a pane shows of a document while it is narrowed to ``region``."""
-    if document.language in LEVELS:
+    if document.language in LEVELS and document.stage != "backend":
         return ShownLines(_lines_of_code(document.language, text_of(reader, document)))
     if region is None or document.kind != "graph":
         return EVERY_LINE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from fx_explorer.errors import TargetError
@@ -20,4 +22,8 @@ def use_backend(name: str, option: str = "--backend") -> None:
     if function is None:
         there_are = f"this torch has: {', '.join(known)}"
         raise TargetError(f"there is no backend {name!r}; {there_are}. Choose one with {option}, or FILE.py:FUNCTION of yours.")
+    try:
+        function._tags = ()  # type: ignore[attr-defined]  # as torch does, after it has taken the name
+    except AttributeError:  # a method, or an object with slots
+        function = functools.partial(function)
     torch._dynamo.register_backend(function, name)

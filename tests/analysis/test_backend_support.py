@@ -23,6 +23,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
 from fx_explorer.cli import main
+from fx_explorer.command_line.narrated_capture import support_words
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.support_report import FORMATS, support_object
 from fx_explorer.session import SessionReader
@@ -217,6 +218,13 @@ def test_the_command_tells_a_sessions_support_and_says_why_there_is_none(
     assert main(["support", str(captured("mlp"))]) == 2
     told = capsys.readouterr()
     assert (told.out, "Inductor takes every operator" in told.err) == ("", True)
+
+
+def test_a_capture_ends_with_how_much_is_supported(session: Path, captured: Captured) -> None:
+    first, *_, last = support_words(session)
+    assert first.startswith("small supports 5 of 7 operators")
+    assert last == f"operators and segments: fx-explorer support {session}"
+    assert support_words(captured("mlp")) == []
 
 
 def test_values_of_a_damaged_session_are_refused(session: Path, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ async def test_the_graph_marks_what_falls_back_and_narrows_to_a_segment(session:
         await driver.press("j", "j", "enter")  # segment 2
         pane = driver.panes.index(driver.explorer.linked.active)
         shown = names(driver, pane)
-        assert [name for name in shown if "↩" in name] == ["i0 ↩", "_softmax ↩"]
+        assert [name for name in shown if "↩" in name] == ["↩ i0", "↩ _softmax"]
         await driver.press("ampersand")
         await driver.until(lambda: "only segment 2" in driver.screen)
         assert names(driver, pane) == ["t_1", "addmm_1"]

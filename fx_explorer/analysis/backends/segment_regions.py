@@ -22,13 +22,11 @@ def region_of(shown: ShownSupport) -> str:
 
 
 def regions_of_nodes(reader: SessionReader, nodes: Iterable[model.Node]) -> dict[int, str]:
-    """Return the region of each node of one graph that is in one, by its id. The nodes stand in the
-    order of the graph.
-    """
+    """Return the region of each node of one graph that is in one, by its id."""
     there = list(nodes)
     if not there:
         return {}
-    found = support_of_nodes(reader, there[0].graph, there[0].id, there[-1].id + 1)
+    found = support_of_nodes(reader, there[0].graph, [node.id for node in there])
     return {node: region_of(shown) for node, shown in found.items()}
 
 

@@ -18,6 +18,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.support import edges_of_graph
 
+TAKES_A_RESULT = "operator.getitem"
+
 
 @dataclass(frozen=True, slots=True)
 class SupportedNode:
@@ -138,6 +140,8 @@ def _splits(
 ) -> Iterable[Split]:
     for one in nodes:
         here = one.node.id
+        if one.node.target == TAKES_A_RESULT:  # it stands where the operator does that it takes a result of
+            continue
         if one.row.support != "supported" and needs.get(here) and needed_by.get(here):
             yield Split(one.node, one.row.reason, tuple(sorted(needs[here])), tuple(sorted(needed_by[here])))
 

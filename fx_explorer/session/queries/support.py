@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_COUNTED, column
+from fx_explorer.session.queries.sql import IS_COUNTED, column, json_list
 from fx_explorer.session.reader import SessionReader
 
 
@@ -63,14 +64,15 @@ class ShownSupport(NamedTuple):
     segment: int
 
 
-def support_of_nodes(reader: SessionReader, graph: int, first: int, end: int) -> dict[int, ShownSupport]:
-    """Return what the last report of a graph says of its nodes ``first`` to ``end`` (exclusive); empty
-    without a report, and where the backend does not say.
+def support_of_nodes(reader: SessionReader, graph: int, nodes: Iterable[int]) -> dict[int, ShownSupport]:
+    """Return what the last report of a graph says of some of its nodes; empty without a report, and where
+    the backend does not say.
     """
     found = reader.query(
-        "SELECT node, support, segment FROM node_support WHERE report = (SELECT max(id) FROM support_report WHERE graph=?) "
-        "AND node >= ? AND node < ? AND support != 'unknown'",
-        (graph, first, end),
+        # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its key.
+        "SELECT node, support, segment FROM json_each(?) AS wanted CROSS JOIN node_support ON node_support.node = wanted.value "
+        "AND report = (SELECT max(id) FROM support_report WHERE graph=?) WHERE support != 'unknown'",
+        (json_list(nodes), graph),
     )
     return {node: ShownSupport(support, segment) for node, support, segment in found}
 

@@ -62,7 +62,7 @@ def node_row(node: model.Node, segment: str = "") -> Row:
     kind = OP_KINDS.get(node.op, "function")
     name: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     return (
-        (f"{node.name} {FALLS_BACK_SIGN}", "warning") if segment == FALLS_BACK else name,
+        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else name,
         value_text(node),
         (operation(node), kind),
         region_cell(node, segment),

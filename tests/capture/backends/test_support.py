@@ -152,6 +152,21 @@ def test_a_graph_that_the_backend_traced_for_itself_is_recorded_with_its_nodes(t
     assert [list(said(reader))] == traced
 
 
+def test_openvinos_segments_are_those_it_fuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openvino")
+    fused: list[Any] = []
+    fuse = CapabilityBasedPartitioner.fuse_partitions
+
+    def noted(self: Any, partitions: Any, *rest: Any, **named: Any) -> Any:
+        fused.append(operators(partitions))
+        return fuse(self, partitions, *rest, **named)
+
+    monkeypatch.setattr(CapabilityBasedPartitioner, "fuse_partitions", noted)
+    reader = recorded(tmp_path, "openvino", Net().eval())
+    assert (the_report(reader).said_by, [segments(reader)]) == ("partitioner", fused)
+    assert {name for name, row in said(reader).items() if row.support == "falls_back"} == {"i0"}
+
+
 # what it declares
 
 

@@ -11,7 +11,7 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object or package.module:object")
+    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object, package.module:object or model.pt2")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
     add_force_argument(parser)
     add_allow_argument(parser)

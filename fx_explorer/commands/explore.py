@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object, package.module:object, or a session.fxs")
+    parser.add_argument(
+        "target", metavar="TARGET", help="file.py, file.py:object, package.module:object, model.pt2, or a session.fxs"
+    )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )

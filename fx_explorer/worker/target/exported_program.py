@@ -5,6 +5,7 @@ before (``command_line/pt2_targets.py``): torch unpickles what it holds.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,7 +44,7 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
     name = place.file.stem
     if request.call or request.inputs:
         target = offered.target() if request.call else offered.complete(name, module)
-        return Target(target.name, target.callable, target.arguments)
+        return Target(target.name, target.callable, _as_exported(program, module, target.arguments))
     if program.example_inputs is None:
         raise TargetError(
             f"{place.shown} holds no example inputs. Give them with --inputs, for example --inputs 'torch.randn(2, 8)' (a "
@@ -52,6 +53,21 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
         )
     args, kwargs = program.example_inputs
     return Target(name, module, Arguments(tuple(args), dict(kwargs), "its own example inputs"))
+
+
+def _as_exported(program: Any, module: torch.nn.Module, arguments: Arguments) -> Arguments:
+    """Return the arguments in the places in which the program was exported with them: it takes no positional one by name."""
+    count = len(_children(_children(program.call_spec.in_spec)[0]))
+    names = list(inspect.signature(module.forward).parameters)[len(arguments.args) : count]
+    given = dict(arguments.keywords)
+    if not all(name in given for name in names):
+        return arguments
+    return Arguments((*arguments.args, *(given.pop(name) for name in names)), given, arguments.origin)
+
+
+def _children(spec: Any) -> list[Any]:
+    """Return the parts of a TreeSpec; before torch 2.12 they were an attribute."""
+    return list(spec.children() if hasattr(spec, "children") else spec.children_specs)
 
 
 def _loaded(file: Path, archive: Pt2Archive) -> Any:
@@ -90,9 +106,7 @@ def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
     schema = f" (schema {archive.schema_version})" if archive.schema_version else ""
     advice = "Load it with the torch that saved it (--python), or export the model again with this one."
     if "resolve" in reason or "custom op" in reason:
-        advice = (
-            "It may need operators that a library or program registers: load it in that program (file.py:model)."
-        )
+        advice = "It may need operators that a library or program registers: load it in that program (file.py:model)."
     return f"torch {torch.__version__} cannot load {file.name}, which was saved by {by}{schema}: {told}. {advice}"
 
 

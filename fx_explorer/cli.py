@@ -47,8 +47,9 @@ chosen.
 DESCRIPTION = "See what torch.compile did to your model, in your terminal: graphs, breaks, guards and kernels, linked."
 
 EPILOG = """\
-TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel)
-or a saved session (model.fxs). A file that is called like a command is written ./NAME.
+TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel),
+an exported program or an AOTInductor package (model.pt2), or a saved session (model.fxs).
+A file that is called like a command is written ./NAME.
 
 exit codes:
   0  fine                               3  your program raised (the session is kept)
@@ -144,7 +145,12 @@ def _run(name: str, words: list[str]) -> int:
             parser.error(f"only fx-explorer run takes arguments for a script after --, not {name}")
         arguments.arguments = [*arguments.arguments, *script]
     try:
-        return command.run(arguments)
+        with contextlib.ExitStack() as until:
+            if any(str(getattr(arguments, field, "")).lower().endswith(".pt2") for field in ("target", "other")):
+                from fx_explorer.command_line.pt2_targets import resolve_pt2
+
+                resolve_pt2(arguments, until)
+            return command.run(arguments)
     except (FxExplorerError, OSError):
         raise
     except Exception as error:

@@ -5,6 +5,7 @@
     FxExplorerError                 exit code
     ├── UsageError                      2      the command line or the target does not say what to do
     │   ├── TargetError                 2      the target was not found, or does not say what to compile
+    │   │   └── UnreadableProgramError      5      a .pt2 file is broken, of another torch, or no program
     │   └── PassProblem                 2      a pass file cannot be used, or leaves a graph that cannot be compiled
     ├── ProgramError                    3      the user's own program raised; its traceback is in the session
     ├── WorkerError                     4      the worker process died, timed out or could not be started
@@ -32,6 +33,10 @@ class UsageError(FxExplorerError):
 
 class TargetError(UsageError):
     pass
+
+
+class UnreadableProgramError(TargetError):
+    exit_code = 5
 
 
 class PassProblem(UsageError):

@@ -18,7 +18,7 @@ from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, 
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU
 from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.client.session_files import writable_session
-from fx_explorer.command_line.trusting import COMPILES, add_trust_argument, check_trust
+from fx_explorer.command_line.trusting import COMPILES, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import Gpu
@@ -37,7 +37,6 @@ def add_kernels_argument(parser: argparse.ArgumentParser) -> None:
         default=NONE,
         help="with --gpu: build these Triton kernels, for their registers and occupancy: all, none (default) or a name",
     )
-    add_trust_argument(parser)
 
 
 def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:

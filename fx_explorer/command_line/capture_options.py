@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from fx_explorer.argument_types import option, seconds, words
+from fx_explorer.command_line.trust_argument import add_trust_argument
 from fx_explorer.errors import UsageError
 from fx_explorer.model import FRONT_END_LIMIT_S, FRONT_ENDS, GUARD_FILTER, CaptureRequest, Gpu
 
@@ -146,6 +147,7 @@ def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where it runs")
+    add_trust_argument(where)
     where.add_argument("--as-python", action="store_true", help="the target is Python, although its name does not say so")
     where.add_argument("--python", default=sys.executable, help="interpreter to run in (default: this one)")
     where.add_argument("--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after so long")

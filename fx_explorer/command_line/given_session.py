@@ -22,7 +22,9 @@ TorchLogsFormatter).
 
 def add_target_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="X", help="a session (file.fxs), or a target, which is captured first: file.py, file.py:object …"
+        "target",
+        metavar="X",
+        help="a session (file.fxs), or a target, which is captured first: file.py, file.py:object, model.pt2 …",
     )
 
 

@@ -11,16 +11,7 @@ from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 
-__all__ = ["COMPILES", "DISASSEMBLES", "MEASURES", "RUNS", "add_trust_argument", "check_program", "check_trust"]
-
-
-def add_trust_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="X is a session that you did not capture on this machine, and you trust whoever made it: "
-        "compile its kernels, or run the program it names",
-    )
+__all__ = ["COMPILES", "DISASSEMBLES", "MEASURES", "RUNS", "check_program", "check_trust"]
 
 
 def check_program(arguments: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
@@ -10,7 +11,7 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object or package.module:object")
+    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object, package.module:object or model.pt2")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
     add_force_argument(parser)
     add_allow_argument(parser)
@@ -20,17 +21,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.command_line.narrated_capture import follow
 
-    output = session_output(arguments, default_output(arguments.target))
+    package = getattr(arguments, "package", None)
+    output = session_output(arguments, default_output(str(package or arguments.target)))
     assert output is not None
+    if package:
+        return _keep(arguments, output)
     request = request_from(arguments)
     return follow(request, arguments, output, pass_through=False, may_be_empty=arguments.allow_nothing)
+
+
+def _keep(arguments: argparse.Namespace, output: Path) -> int:
+    """Keep the session that was made of an AOTInductor package."""
+    from fx_explorer.client.session_files import copy_session, session_file
+
+    copy_session(Path(arguments.target), session_file(output, force=arguments.force))
+    print(f"fx-explorer: session: {output} (look at it with: fx-explorer {output})", file=sys.stderr)
+    return 0
 
 
 def default_output(target: str) -> str:
     """Return the session file for a target: ``dir/mymodel.py:MLP`` → ``mymodel.fxs``;
     ``pkg.mod:obj`` → ``mod.fxs``, in the working directory.
     """
-    if Path(target).name.endswith(".py"):
+    if Path(target).suffix in (".py", ".pt2"):
         return Path(target).stem + ".fxs"
     file = target.rpartition(":")[0] or target
     stem = Path(file).name.removesuffix(".py").rpartition(".")[2]

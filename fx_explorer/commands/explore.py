@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.outputs import add_force_argument, session_output
-from fx_explorer.command_line.trusting import add_trust_argument
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import Pause
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object, package.module:object, or a session.fxs")
+    parser.add_argument(
+        "target", metavar="TARGET", help="file.py, file.py:object, package.module:object, model.pt2, or a session.fxs"
+    )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )
@@ -37,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
     )
     stops.add_argument("--step", action="store_true", help="pause after every stage")
-    add_trust_argument(parser)
     add_capture_arguments(parser)
 
 

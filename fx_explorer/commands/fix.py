@@ -15,7 +15,6 @@ from fx_explorer.command_line.fix.recompiles import list_recompiles, recompiles_
 from fx_explorer.command_line.fix.together import ALL, apply_together, list_together
 from fx_explorer.command_line.fix.trying import SessionFixes, apply, place, told, trial
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.trusting import add_trust_argument
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
@@ -41,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--apply", metavar="N", type=_number, help="try fix N (or all: the good ones together), and write it after asking"
     )
-    add_trust_argument(parser)
     add_capture_arguments(parser)
 
 

@@ -18,7 +18,7 @@ from fx_explorer.analysis.kernels.unknown_without_gpu import NO_SASS_ON_AMD
 from fx_explorer.command_line.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, add_trust_argument, check_trust
+from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import LEVELS, Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="N", type=int, help="which configuration, by its number (default: the one that ran, else 0)"
     )
-    add_trust_argument(parser)
     add_capture_arguments(parser)
 
 

@@ -42,12 +42,12 @@ class TargetProgram:
         self._progress.say("ready")
 
     def run(self) -> None:
-        from fx_explorer.worker.target.target import find_target
+        from fx_explorer.worker.target.any_target import find_any_target
 
         self._progress.say(f"importing {self._progress.place.shown}")
         if self._others:
             self._others.original.seed()
-        self._call(find_target(self._progress.place, self._request, self._progress.say))
+        self._call(find_any_target(self._progress.place, self._request, self._progress.say))
 
     def offer_again(self) -> None:
         """Do nothing: what can be asked of the target was said when it was called."""

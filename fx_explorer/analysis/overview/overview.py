@@ -24,6 +24,7 @@ from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.overview.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.ledger_facts import ledger_facts
+from fx_explorer.analysis.overview.package_facts import is_package, package_facts
 from fx_explorer.analysis.overview.regional_facts import regional_facts
 from fx_explorer.analysis.overview.support_facts import support_facts
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
@@ -55,6 +56,8 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     """
     if is_bench_alone(reader):
         return list(bench_facts(reader))
+    if is_package(reader):
+        return list(package_facts(reader))
     figures = totals(reader)
     facts = [
         *run_facts(reader, waiting),

@@ -137,8 +137,8 @@ def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[s
     from fx_explorer.worker.bench.calls import Caller, seed
     from fx_explorer.worker.bench.compiling import compiled, uncompiled
     from fx_explorer.worker.bench.sizes import with_sizes
+    from fx_explorer.worker.target.any_target import find_any_target
     from fx_explorer.worker.target.calling import is_compiled, on_device, prepare_training
-    from fx_explorer.worker.target.target import find_target
 
     request = task.request
     place = locate(request)
@@ -147,7 +147,7 @@ def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[s
     _apply(request.settings)
     _set_stance(task)
     seed()
-    target = find_target(place, request, say)
+    target = find_any_target(place, request, say)
     notes = []
     if is_compiled(target.callable):
         notes.append(f"{target.name} is compiled by the target itself; it is measured as what it gave to torch.compile")

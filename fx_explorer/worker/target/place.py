@@ -13,6 +13,7 @@ from pathlib import Path
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output_file import kind_of
+from fx_explorer.session.untrusted.pt2_archive import SUFFIX
 from fx_explorer.worker.target.kind_of_file import check_is_python
 from fx_explorer.worker.target.loading import top_level_names
 
@@ -31,6 +32,8 @@ class TargetPlace:
     object: str = ""
     is_script: bool = False
     """Whether the file is run as ``__main__``."""
+    is_exported: bool = False
+    """Whether the file holds an ``ExportedProgram`` (``.pt2``)."""
 
 
 def locate(request: CaptureRequest) -> TargetPlace:
@@ -50,6 +53,8 @@ def locate(request: CaptureRequest) -> TargetPlace:
     if (file / "__main__.py").is_file():
         return TargetPlace(str(file), (file / "__main__.py").absolute(), is_script=True)
     check_file(file)
+    if file.suffix.lower() == SUFFIX and not request.as_script and not request.as_python:
+        return TargetPlace(str(file), file.absolute(), is_exported=True)
     if not request.as_python:
         check_is_python(file)
     is_script = request.as_script or not (name or request.call or request.inputs or offers_target(file))
@@ -64,7 +69,7 @@ def split_target(target: str) -> tuple[Path | None, str]:
     file, colon, name = target.rpartition(":")
     if colon and OBJECT_NAME.fullmatch(name) and (file.endswith(".py") or Path(file).is_file()):
         return Path(file), name
-    looks_like_a_path = target.endswith(".py") or "/" in target
+    looks_like_a_path = target.endswith((".py", SUFFIX)) or "/" in target
     return (Path(target), "") if looks_like_a_path else (None, "")
 
 

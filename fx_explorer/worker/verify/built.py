@@ -13,8 +13,9 @@ from typing import Any
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.target import calling, overlay
+from fx_explorer.worker.target.any_target import find_any_target
 from fx_explorer.worker.target.place import TargetPlace
-from fx_explorer.worker.target.target import Target, find_target
+from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verify.beyond_example import planned_calls
 from fx_explorer.worker.verify.child_program import ChildProgram
@@ -93,7 +94,7 @@ def _built_result(place: TargetPlace, request: CaptureRequest, before: dict[str,
         set_up(request, until)
         try:
             seed(0)
-            target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
+            target, train = calling.prepared(find_any_target(place, request, lambda activity: None), request)
             return _calls(target, train, place, request, before)
         except Exception as error:  # noqa: BLE001 - the program or the compiler may raise anything; it is told
             return {"failed": f"it raises {one_line(error)}"}

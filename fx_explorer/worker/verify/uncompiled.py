@@ -18,10 +18,11 @@ import torch
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.target import calling, overlay
+from fx_explorer.worker.target.any_target import find_any_target
 from fx_explorer.worker.target.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.stances import without_compiling
-from fx_explorer.worker.target.target import Target, find_target
+from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verify.beyond_example import Way, planned_calls, ways_beyond
 from fx_explorer.worker.verify.child_program import ChildProgram
@@ -155,7 +156,7 @@ def _found(
     """Find the target and make its observer. ``watch`` is entered around each call."""
     without_compiling()
     seed(0)
-    target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
+    target, train = calling.prepared(find_any_target(place, request, lambda activity: None), request)
     return target, Observer(target, train, request.train is not False, users_code(place, request), watch)
 
 

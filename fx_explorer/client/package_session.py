@@ -1,0 +1,97 @@
+"""A session of an AOTInductor package: its code as documents, its binaries in a list. Nothing of it is loaded or run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+
+from fx_explorer import __version__
+from fx_explorer.model import Artifact, Compilation, Outcome
+from fx_explorer.session import SessionWriter
+from fx_explorer.session.untrusted.pt2_archive import Member, Pt2Archive
+
+LANGUAGES = {
+    ".cpp": "cpp",
+    ".cu": "cpp",
+    ".h": "cpp",
+    ".hpp": "cpp",
+    ".py": "python",
+    ".json": "json",
+    ".txt": "text",
+    ".ptx": "text",
+}
+"""Suffix → language. A member with another suffix is a binary (``.so``, ``.o``, ``.cubin``, weights), and only listed."""
+
+MOST_SHOWN = 2_000
+"""Texts of one package that become documents."""
+
+NOT_THERE = "an AOTInductor package has no graphs: it is what was made of them"
+
+
+def write_package_session(archive: Pt2Archive, session: Path) -> None:
+    """Write the session. Raises UnreadableProgramError when a text of the package is damaged or too large."""
+    with SessionWriter(session) as writer:
+        writer.set_meta("fx_explorer", __version__)
+        writer.set_meta("environment", {})
+        name = archive.path.name
+        target = {"name": name, "kind": "package", "file": str(archive.path.absolute()), "object": "", "train": False}
+        writer.set_meta("target", {**target, "parameters": 0})
+        for model in archive.models():
+            _add_model(writer, archive, model)
+        writer.set_meta("outcome", Outcome("finished").to_json())
+
+
+def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
+    members = archive.of_model(model)
+    missing = dict.fromkeys(("dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule"), NOT_THERE)
+    file = str(archive.path.absolute())
+    row = Compilation(0, model, 0, 0, model, file, 0, status="ok", backend="aot_inductor", missing_stages=missing)
+    compilation = writer.add(row)
+    texts = sorted((one for one in members if _suffix(one) in LANGUAGES), key=_order)
+    for member in texts[:MOST_SHOWN]:
+        _add_text(writer, compilation, _title(member), archive.text(member), _suffix(member))
+    _add_text(writer, compilation, "Files of the package", _listing(archive, members), ".txt")
+
+
+def _suffix(member: Member) -> str:
+    return PurePosixPath(member.name).suffix.lower()
+
+
+def _order(member: Member) -> tuple[int, str]:
+    """The wrapper comes first, then the kernels, then what is said of them."""
+    name = PurePosixPath(member.name).name
+    kinds = [".wrapper." in name and not name.endswith(".json"), ".kernel." in name and not name.endswith(".json"), True]
+    return kinds.index(True), name
+
+
+def _title(member: Member) -> str:
+    """Return ``Wrapper · c4mw….cpp``: the names begin with a hash, which is shortened."""
+    name = PurePosixPath(member.name).name
+    stem, _, rest = name.partition(".")
+    short = f"{stem[:8]}….{rest}" if len(stem) > 16 else name
+    kind = (
+        "Metadata" if name.endswith(".json") else "Wrapper" if ".wrapper." in name else "Kernels" if ".kernel." in name else ""
+    )
+    return f"{kind} · {short}" if kind else short
+
+
+def _add_text(writer: SessionWriter, compilation: int, title: str, text: str, suffix: str) -> None:
+    if suffix == ".json":
+        text = _indented(text)
+    lines = text.removesuffix("\n").count("\n") + 1
+    language = LANGUAGES[suffix]
+    writer.add(Artifact(0, compilation, "listing", "output_code", "", title, language, writer.text(text), lines))
+
+
+def _indented(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
+    except (ValueError, RecursionError):
+        return text
+
+
+def _listing(archive: Pt2Archive, members: list[Member]) -> str:
+    """Return every file of the package with its size; those of the model first."""
+    own = {one.name for one in members}
+    ordered = [*members, *(one for one in archive.members if one.name not in own)]
+    return "".join(f"{one.size_bytes:>14,}  {one.name}\n" for one in ordered)

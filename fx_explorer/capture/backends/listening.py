@@ -33,15 +33,16 @@ def publish_hook(recording: Recording) -> Iterator[None]:
     """Record what is published inside the block. In code that Dynamo traces, publishing is left
     out.
     """
-    with publishing.heard_by(_Listener(recording)), _left_out_of_traces(recording):
+    with publishing.heard_by(_Listener(recording)), _left_out_of_traces():
         yield
 
 
-def _left_out_of_traces(recording: Recording) -> contextlib.AbstractContextManager[object]:
+def _left_out_of_traces() -> contextlib.AbstractContextManager[object]:
+    """Leave calls of ours out of what Dynamo traces. In a release that cannot do that they are graph
+    breaks, which the session shows like any other.
+    """
     config = torch._dynamo.config
     if not hasattr(config, _IGNORED):
-        reason = "a call of it in code that Dynamo traces is a graph break while fx-explorer records"
-        recording.unavailable("publishing in compiled code", f"torch {torch.__version__} cannot leave calls out: {reason}")
         return contextlib.nullcontext()
     ours = {publishing.publish, publishing.publish_run, publishing.is_looked_at}
     return configured(config, {_IGNORED: getattr(config, _IGNORED) | ours})

@@ -110,17 +110,25 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
         found.setdefault(one.stage.name, []).append(one)
     waiting = max(stages, key=lambda one: one.stage.start_s).stage.name if stages and is_at_gate else ""
     steps = [
-        StepState(printable(name), "paused" if name == waiting else "done", tuple(one.size for one in of[:3]))
+        StepState(_short(name), "paused" if name == waiting else "done", tuple(one.size for one in of[:3]))
         for name, of in found.items()
     ]
     if has_failed:
         backends = dict.fromkeys(one.backend for one in reversed(stages))
-        steps.append(StepState(printable(next(iter(backends), "") or "backend"), "failed", ("failed",)))
+        steps.append(StepState(_short(next(iter(backends), "") or "backend"), "failed", ("failed",)))
     if len(steps) > MOST_PUBLISHED:
         more = steps[MOST_PUBLISHED - 1 : -1]
         steps[MOST_PUBLISHED - 1 : -1] = [StepState("…", "done", (f"{len(more):,} more stages",))]
     return steps
 
+
+def _short(name: str) -> str:
+    """Return the name of a step, which is a word or two among others."""
+    shown = printable(name)
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 1]}…"
+
+
+LONGEST_NAME = 20
 
 MOST_PUBLISHED = 8
 """Steps of published stages that have a place of their own; the last one always has."""

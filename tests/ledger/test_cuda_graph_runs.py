@@ -96,6 +96,16 @@ def test_the_hooks_are_methods_that_this_torch_has() -> None:
         assert getattr(owner, name) is before
 
 
+def test_a_graph_of_which_a_part_is_replayed_is_not_called_outside_as_a_whole() -> None:
+    call = CudaGraphRuns()
+    call.replayed["[0/0] inference"] += 1
+    call.recorded["[2/0] forward"] += 1
+    told = runs_in_words(call, call, {"[0/0] inference", "[1/0] forward", "[2/0] forward"})
+    assert "Outside of CUDA graphs: [1/0] forward" in told
+    around = "Outside of CUDA graphs, in the generated code around the parts that are in them: [0/0] inference, [2/0] forward"
+    assert around in told
+
+
 def test_what_is_replayed_what_is_outside_and_what_was_recorded_again_is_said() -> None:
     built = CudaGraphRuns(Counter({"[0/0] forward": 2}), why_again={"[0/0] forward": [OTHER_PATH]})
     call = CudaGraphRuns(replayed=Counter({"[0/0] forward": 1}))

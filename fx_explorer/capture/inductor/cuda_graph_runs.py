@@ -117,8 +117,13 @@ def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) 
         told.append(
             f"Recorded as CUDA graphs in every call, which takes far longer than to replay them: {', '.join(call.recorded)}"
         )
-    if outside:
-        told.append(f"Outside of CUDA graphs: {', '.join(sorted(outside))}")
+    in_parts = outside & {*call.replayed, *call.recorded}
+    if in_parts:
+        told.append(
+            f"Outside of CUDA graphs, in the generated code around the parts that are in them: {', '.join(sorted(in_parts))}"
+        )
+    if outside - in_parts:
+        told.append(f"Outside of CUDA graphs: {', '.join(sorted(outside - in_parts))}")
     for graph, reasons in build.why_again.items():
         times = f"{build.recorded[graph]} times"
         told.append(

@@ -18,8 +18,9 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
-from fx_explorer.model.rows.backend_run import BackendEntry, BackendInstruction, BackendRun
-from fx_explorer.model.rows.backend_support import NodeSupport, SaidBy, Support, SupportReport
+from fx_explorer.model.rows.backends.backend_run import BackendEntry, BackendInstruction, BackendRun
+from fx_explorer.model.rows.backends.backend_support import NodeSupport, SaidBy, Support, SupportReport
+from fx_explorer.model.rows.backends.published_stage import PublishedStage
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
@@ -78,7 +79,6 @@ from fx_explorer.model.rows.partition_choice import PartitionChoice
 from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
 from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
 from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
-from fx_explorer.model.rows.published_stage import PublishedStage
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,

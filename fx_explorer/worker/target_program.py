@@ -15,7 +15,7 @@ from fx_explorer.worker.target import overlay
 from fx_explorer.worker.usable_torch import import_torch
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.target.other_inputs import CalledTarget
+    from fx_explorer.worker.target.other_calls.other_inputs import CalledTarget
     from fx_explorer.worker.target.target import Target
     from fx_explorer.worker.verify.programs import OtherPrograms
 
@@ -67,13 +67,13 @@ class TargetProgram:
         or plainly.
         """
         from fx_explorer.worker.target.calling import call_target
-        from fx_explorer.worker.target.other_inputs import CalledTarget
+        from fx_explorer.worker.target.other_calls.other_inputs import CalledTarget
 
         called, recording = CalledTarget(target, self._progress.place, self._request), self._recorded.recording
         if recording:
             recording.live_guards.program = called
         if self._request.measure_breaks and recording:
-            from fx_explorer.worker.target.timing import call_and_time
+            from fx_explorer.worker.target.other_calls.timing import call_and_time
 
             call_and_time(target, self._progress, recording, self._recorded.stop)
             return
@@ -95,7 +95,7 @@ class TargetProgram:
         """Mark inputs as requested, and make it possible to call the target again. ``ready`` is the
         target as it is called.
         """
-        from fx_explorer.worker.target.calling_again import CalledOnce
+        from fx_explorer.worker.target.other_calls.calling_again import CalledOnce
         from fx_explorer.worker.verify.verifying import users_modules
 
         called.mark(ready)

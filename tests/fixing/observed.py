@@ -17,8 +17,8 @@ import torch
 import torch._dynamo  # sets TORCHINDUCTOR_CACHE_DIR when it is first imported, which must not be within a call that is observed
 
 from fx_explorer.worker.target import loading
-from fx_explorer.worker.target.fresh_inputs import calls
 from fx_explorer.worker.target.inputs import as_arguments
+from fx_explorer.worker.target.other_calls.fresh_inputs import calls
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import UsersCode
 from fx_explorer.worker.verify.comparing import Comparison

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from fx_explorer.worker.target import loading, overlay
-from fx_explorer.worker.target.fresh_inputs import ALL_HALF, ALL_LARGE, LARGEST, MODERATE, calls
 from fx_explorer.worker.target.inputs import Arguments
+from fx_explorer.worker.target.other_calls.fresh_inputs import ALL_HALF, ALL_LARGE, LARGEST, MODERATE, calls
 from fx_explorer.worker.verify.comparing import Comparison
 from fx_explorer.worker.verify.observed.reachable import ReachedValues
 

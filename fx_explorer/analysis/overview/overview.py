@@ -17,16 +17,16 @@ from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.overview.backend_facts import backend_facts
-from fx_explorer.analysis.overview.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
+from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
+from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
+from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
+from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
+from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
+from fx_explorer.analysis.overview.facts.regional_facts import regional_facts
+from fx_explorer.analysis.overview.facts.support_facts import support_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
-from fx_explorer.analysis.overview.front_end_facts import front_end_facts
-from fx_explorer.analysis.overview.ledger_facts import ledger_facts
-from fx_explorer.analysis.overview.package_facts import is_package, package_facts
-from fx_explorer.analysis.overview.regional_facts import regional_facts
-from fx_explorer.analysis.overview.support_facts import support_facts
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts

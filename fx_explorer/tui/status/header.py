@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from fx_explorer.analysis.overview.bench_facts import is_bench_alone
+from fx_explorer.analysis.overview.facts.bench_facts import is_bench_alone
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
 from fx_explorer.model import Graph, Outcome

@@ -14,9 +14,9 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fx_explorer.errors import TargetError
-from fx_explorer.worker.target.fresh_inputs import copied
 from fx_explorer.worker.target.inputs import tensors
 from fx_explorer.worker.target.loss import find_loss
+from fx_explorer.worker.target.other_calls.fresh_inputs import copied
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.verify.observed.plain_values import own_parts
 

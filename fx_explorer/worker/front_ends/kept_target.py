@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from fx_explorer.worker.target.calling import is_compiled
-from fx_explorer.worker.target.fresh_inputs import copied
 from fx_explorer.worker.target.inputs import Arguments
+from fx_explorer.worker.target.other_calls.fresh_inputs import copied
 from fx_explorer.worker.target.target import Target
 
 

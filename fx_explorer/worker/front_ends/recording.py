@@ -26,7 +26,7 @@ from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, 
 from fx_explorer.worker.front_ends.kept_target import KeptTarget, attributes_kept
 from fx_explorer.worker.front_ends.making import FRONT_ENDS, Made
 from fx_explorer.worker.front_ends.time_limit import TookTooLongError, time_limit
-from fx_explorer.worker.target.calling_again import state_kept
+from fx_explorer.worker.target.other_calls.calling_again import state_kept
 
 A_SCRIPT = (
     "A script calls what it likes, and no front end can be given it: name the function or the module and its inputs "

@@ -42,8 +42,8 @@ from fx_explorer.worker.ledger.rounds import Clocks, Rounds, TurnTaker, call_onc
 from fx_explorer.worker.ledger.rows import Measured, gap_rows, operator_rows, step_rows, without_guards
 from fx_explorer.worker.ledger.timeline import MARKS, RawTick, signature, steps
 from fx_explorer.worker.target import calling
+from fx_explorer.worker.target.other_calls.timing import spread
 from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.target.timing import spread
 
 FoundT = TypeVar("FoundT")
 

@@ -9,8 +9,8 @@ from types import CodeType, FunctionType
 
 import torch
 
-from fx_explorer.worker.target.fresh_inputs import PlannedCall, calls, copied
 from fx_explorer.worker.target.inputs import Arguments, with_grad
+from fx_explorer.worker.target.other_calls.fresh_inputs import PlannedCall, calls, copied
 from fx_explorer.worker.target.target import Target
 
 OTHER_TYPES = "inputs of other types or dtypes or autocast"

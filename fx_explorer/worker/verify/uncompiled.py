@@ -19,7 +19,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.target import calling, overlay
 from fx_explorer.worker.target.any_target import find_any_target
-from fx_explorer.worker.target.fresh_inputs import PlannedCall
+from fx_explorer.worker.target.other_calls.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.stances import without_compiling
 from fx_explorer.worker.target.target import Target

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from fx_explorer.worker.target.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.inputs import Arguments, tensors
+from fx_explorer.worker.target.other_calls.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import UsersCode
 from fx_explorer.worker.verify.observed.outside import OutsideEffects

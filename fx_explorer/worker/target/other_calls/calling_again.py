@@ -17,8 +17,8 @@ import torch
 
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.target.calling import SilentJob, compile_target
-from fx_explorer.worker.target.fresh_inputs import copied
 from fx_explorer.worker.target.inputs import Arguments
+from fx_explorer.worker.target.other_calls.fresh_inputs import copied
 from fx_explorer.worker.target.target import Target
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))

@@ -13,7 +13,7 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.worker.target.calling import prepared
 from fx_explorer.worker.target.inputs import Arguments, as_arguments
-from fx_explorer.worker.target.other_sizes import with_twice_the_batch
+from fx_explorer.worker.target.other_calls.other_sizes import with_twice_the_batch
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import OfferingModule, Target
 

@@ -1,0 +1,1 @@
+"""What the overview says of one thing each: a bench, a ledger, a backend, front ends."""

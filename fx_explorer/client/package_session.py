@@ -47,9 +47,9 @@ def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
     file = str(archive.path.absolute())
     row = Compilation(0, model, 0, 0, model, file, 0, status="ok", backend="aot_inductor", missing_stages=missing)
     compilation = writer.add(row)
-    texts = sorted((one for one in members if _suffix(one) in LANGUAGES), key=_order)
-    for member in texts[:MOST_SHOWN]:
-        _add_text(writer, compilation, _title(member), archive.text(member), _suffix(member))
+    shown = sorted((one for one in members if _suffix(one) in LANGUAGES), key=_order)[:MOST_SHOWN]
+    for member, text in zip(shown, archive.texts(shown), strict=True):
+        _add_text(writer, compilation, _title(member), text, _suffix(member))
     _add_text(writer, compilation, "Files of the package", _listing(archive, members), ".txt")
 
 

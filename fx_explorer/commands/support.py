@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.highlight import printable
 
 if TYPE_CHECKING:
     from fx_explorer.session import SessionReader
@@ -54,12 +55,12 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     """Print the support; say on stderr why there is none, and return False."""
     from fx_explorer.analysis.backends.amounts import summaries
     from fx_explorer.analysis.backends.support import backend_support
-    from fx_explorer.analysis.backends.verdict import NO_BACKEND
+    from fx_explorer.analysis.backends.verdict import why_unknown
     from fx_explorer.report.support_report import FORMATS
 
     graphs = backend_support(reader)
     if not graphs:
-        sys.stderr.write(NO_BACKEND + "\n")
+        sys.stderr.write(printable(why_unknown(reader)) + "\n")
         return False
     sys.stdout.write(FORMATS[arguments.format](str(arguments.target), summaries(reader), graphs))
     return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import jsonschema
@@ -18,7 +19,7 @@ from fx_explorer.analysis.backends.parts import Part, neighbours, parts_of
 from fx_explorer.analysis.backends.segment_regions import KEY
 from fx_explorer.analysis.backends.support import GraphSupport, amount_of, backend_support, operator_rows
 from fx_explorer.analysis.backends.table import operator_table, part_table
-from fx_explorer.analysis.backends.verdict import split_words, verdict
+from fx_explorer.analysis.backends.verdict import NO_BACKEND, split_words, verdict, why_unknown
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
@@ -26,7 +27,7 @@ from fx_explorer.cli import main
 from fx_explorer.command_line.narrated_capture import support_words
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.support_report import FORMATS, support_object
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import ROOT, Captured, OpenedReader
 
 FILE = ROOT / "tests" / "data" / "small_backend.py"
@@ -238,3 +239,22 @@ def test_values_of_a_damaged_session_are_refused(session: Path, tmp_path: Path) 
         database.execute("UPDATE node_support SET support = 'perhaps'")
     with SessionReader(copy) as opened, pytest.raises(NotASessionError):
         opened.rows(model.NodeSupport)
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind", "said"),
+    [
+        ("mine.py:mine", "exited", "It is not known what mine.py:mine supports: the capture ended before it was through"),
+        ("mine.py:mine", "killed", "It is not known what mine.py:mine supports: the capture ended before it was through"),
+        ("inductor", "killed", NO_BACKEND),
+        ("inductor", "finished", NO_BACKEND),
+    ],
+)
+def test_a_backend_that_ended_the_process_is_not_told_as_inductor(
+    backend: str, kind: model.OutcomeKind, said: str, tmp_path: Path
+) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.set_meta("request", asdict(model.CaptureRequest("m.py", "s.fxs", backend=backend)))
+        writer.set_meta("outcome", model.Outcome(kind, "while calling M", exit_code=4).to_json())
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert why_unknown(reader).startswith(said)

@@ -60,6 +60,13 @@ class EveryKindOfArgument(nn.Module):
         return filled.softmax(-1), halves.float() ** 2, x.clamp(min=-1.0, max=1e308 * 10), torch.stack(x.split(2, 1))
 
 
+class AttributesAndComplexNumbers(nn.Module):
+    """What Dynamo reads off tensors with getattr, and a constant with two parts."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.T @ x).mT.sum() + x.data.sum() + (torch.complex(x, x) * (2 - 3j)).real.sum()
+
+
 def with_dynamic_sizes(compile_: Compile) -> None:
     model, x = EveryKindOfArgument(), torch.randn(6, 4, requires_grad=True)
     torch._dynamo.mark_dynamic(x, 0)
@@ -74,6 +81,7 @@ PROGRAMS: dict[str, Program] = {
     "branches": trained(Branches(), torch.randn(3, 4)),
     "dropout": trained(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)), torch.randn(3, 4)),
     "arguments": trained(EveryKindOfArgument(), torch.randn(3, 4, requires_grad=True)),
+    "attributes": trained(AttributesAndComplexNumbers(), torch.randn(3, 4, requires_grad=True)),
     "dynamic": with_dynamic_sizes,
 }
 

@@ -117,6 +117,19 @@ def test_one_of_a_newer_torch_names_both(saved: Path, tmp_path: Path, capsys: py
     assert "Traceback" not in told
 
 
+def without_model(name: str, content: bytes) -> bytes:
+    return b"{}" if name.endswith("models/model.json") else content
+
+
+def test_one_that_is_damaged_is_not_said_to_be_of_another_torch(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert captured(changed(saved, tmp_path / "damaged.pt2", without_model), tmp_path / "s.fxs") == 5
+    told = capsys.readouterr().err
+    assert "The file seems to be damaged" in told
+    assert "--python" not in told
+
+
 def test_an_operator_that_is_not_registered_is_named(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = changed(saved, tmp_path / "op.pt2", lambda name, content: content.replace(b"aten.relu", b"aten.nope"))
     assert captured(file, tmp_path / "s.fxs") == 5

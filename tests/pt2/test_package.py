@@ -80,6 +80,25 @@ def test_a_damaged_text_is_told_with_exit_code_5(package: Path, capsys: pytest.C
     assert "is damaged: data/aotinductor/model/cabc.wrapper.cpp cannot be read (Bad CRC-32" in capsys.readouterr().err
 
 
+def test_the_table_of_contents_is_not_read_for_every_text(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(package, "a") as archive:
+        for i in range(50):
+            archive.writestr(f"gpu/data/aotinductor/model/{i}.kernel.cpp", "int x;\n")
+    opened: list[object] = []
+
+    class Counted(zipfile.ZipFile):
+        def __init__(self, path: Path) -> None:
+            opened.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(zipfile, "ZipFile", Counted)
+    with kept(package, tmp_path / "s.fxs") as reader:
+        assert len(documents(reader)) == 55
+    assert len(opened) < 10
+
+
 async def test_the_app_shows_its_code(package: Path, tmp_path: Path, open_app: OpenApp) -> None:
     kept(package, tmp_path / "s.fxs").close()
     async with open_app(tmp_path / "s.fxs") as driver:

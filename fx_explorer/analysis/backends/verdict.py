@@ -9,6 +9,8 @@ from fx_explorer.analysis.backends.amounts import Amount, Summary
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, Split, operator_rows
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import counted, listed, share, size
+from fx_explorer.model import Outcome
+from fx_explorer.session import SessionReader
 
 FLOPS_COUNTED = (
     "FLOPs are those that torch's own formulas count: matrix multiplications, convolutions and attention. Bytes are the "
@@ -20,6 +22,15 @@ NO_BACKEND = (
     "No graph went to a backend that could be asked: Inductor takes every operator. "
     "Name another one with --backend NAME or --backend FILE.py:FUNCTION."
 )
+
+
+def why_unknown(reader: SessionReader) -> str:
+    """Return why a session says of no graph what a backend supports of it."""
+    outcome = Outcome.from_json(reader.meta("outcome")) if reader.meta("outcome") else None
+    backend = str((reader.meta("request") or {}).get("backend", ""))
+    if outcome is None or outcome.went_well or backend in ("", "inductor"):
+        return NO_BACKEND
+    return f"It is not known what {backend} supports: the capture ended before it was through with a graph ({outcome.message})."
 
 
 def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list[str]:

@@ -128,16 +128,21 @@ def _each_once(names: tuple[str, ...]) -> str:
 def _views(both: Beside) -> Iterator[str]:
     if not both.is_real:
         return
-    views = [node for node in both.other.calls if node.is_view]
+    views = sum(map(_computes_nothing, both.other.calls))
     if views:
         yield (
-            f"{len(views)} of its calls are views, getitems or sizes, which compute nothing; {_views_of(both.dynamo)} of "
-            "Dynamo's."
+            f"Calls that compute nothing (views, getitems, sizes, memory without values): {views} of its own, "
+            f"{_views_of(both.dynamo)} of Dynamo's."
         )
 
 
 def _views_of(seen: Seen) -> int:
-    return sum(node.is_view or node.target in _VIEW_METHODS for node in seen.calls)
+    return sum(_computes_nothing(node) or node.target in _VIEW_METHODS for node in seen.calls)
+
+
+def _computes_nothing(node: model.Node) -> bool:
+    """Return whether a call computes nothing. Python's own arithmetic does where it gives a tensor."""
+    return node.is_view and not (node.target.startswith("_operator.") and node.shape is not None)
 
 
 _VIEW_METHODS = (
@@ -164,12 +169,16 @@ def _control_flow(both: Beside) -> Iterator[str]:
     if both.name == "symbolic_trace":
         yield f"{cut}: here that ran once while it was traced, and is no part of the graph."
     elif both.name == "make_fx":
-        yield f"{cut}: here it is one graph, with the side of each branch that the example took, and nothing checks it."
+        yield f"{cut}: here it is one graph of what the example did there, and nothing checks that another call does the same."
     else:
-        yield f"{cut}: here it is one graph; what depends on content is checked by assertions in it, or was the example's."
+        yield f"{cut}: here it is one graph of what the example did there, with assertions where that depends on content."
 
 
 _ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")
+
+
+_RUNS_WITH_ANYTHING = " This graph has none: it runs with whatever it is given, also where another would be right."
+_WITHOUT_CHECKS = {"export": " This graph has none: the module() of an exported program checks sizes before it runs the graph."}
 
 
 def _guards(both: Beside) -> Iterator[str]:
@@ -179,9 +188,7 @@ def _guards(both: Beside) -> Iterator[str]:
         names = listed(sorted({short_name(one) for one in asserted}), SHOWN)
         yield f"{counted(len(asserted), 'node')} of the graph check inputs or sizes when it runs ({names})."
     if guards:
-        whatever = (
-            "" if asserted else " This graph has none: it runs with whatever it is given, also where another would be right."
-        )
+        whatever = "" if asserted else _WITHOUT_CHECKS.get(both.name, _RUNS_WITH_ANYTHING)
         yield f"Dynamo checks {counted(guards, 'guard')} before each call, and compiles again when one fails.{whatever}"
 
 
@@ -218,7 +225,7 @@ def _mutations(both: Beside) -> Iterator[str]:
     in_place = [node for node in both.other.calls if node.op != "call_module" and _IN_PLACE.search(node.target)]
     if in_place:
         names = listed(sorted({short_name(node) for node in in_place}), SHOWN)
-        yield f"{counted(len(in_place), 'in-place operator')} stay as they are ({names}): nothing was functionalised."
+        yield f"Nothing was functionalised: the graph has {counted(len(in_place), 'in-place operator')} ({names})."
 
 
 _MODE = re.compile(r"dropout|batch_norm|bernoulli|BatchNorm|Dropout")

@@ -101,9 +101,9 @@ def arguments_of(text: str, inputs: Collection[str], names: Names) -> tuple[list
     try:
         call = ast.parse(f"f({quoted}\n)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NotPythonError(f"its arguments are no Python: {_short(text)}") from error
+        raise NotPythonError(f"its arguments cannot be written as Python: {_short(text)}") from error
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise NotPythonError(f"its arguments are no Python: {_short(text)}")
+        raise NotPythonError(f"its arguments cannot be written as Python: {_short(text)}")
     written = _Arguments(inputs, names)
     positional = [written.of(argument) for argument in call.args]
     return positional, {_name(one): written.of(one.value, one.arg or "") for one in call.keywords}
@@ -137,6 +137,8 @@ class _Arguments:
             return "{" + ", ".join(f"{self.of(key)}: {self.of(value)}" for key, value in pairs if key) + "}"
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return f"-{self.of(node.operand)}"
+        if _is_complex(node):
+            return f"({ast.unparse(node)})"
         if isinstance(node, ast.BinOp):
             return f"({size_expression(ast.unparse(node), self._names, known=self._inputs)})"
         if isinstance(node, ast.Attribute):
@@ -175,11 +177,24 @@ class _Arguments:
         return f"{function}({', '.join([*positional, *(f'{name}={value}' for name, value in named.items())])})"
 
 
+def _is_complex(node: ast.expr) -> bool:
+    """Return whether the node is a number with two parts, ``2 - 3j``."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Add, ast.Sub)):
+        return False
+    left, right = node.left, node.right
+    real = left.operand if isinstance(left, ast.UnaryOp) and isinstance(left.op, ast.USub) else left
+    if not isinstance(real, ast.Constant) or not isinstance(right, ast.Constant):
+        return False
+    return isinstance(real.value, (int, float)) and isinstance(right.value, complex)
+
+
 def call_of(target: str, positional: list[str], named: dict[str, str], names: Names) -> str:
     """Return the call of a function by its qualified name, as Python. Raises NotPythonError for one that cannot be
     imported.
     """
     function = target.removeprefix("_") if target.startswith("_operator.") else target
+    if function in _SAFE_BUILTINS:  # FX names them without their module (_get_qualified_name, torch/fx/node.py)
+        function = f"builtins.{function}"
     sign = _OPERATORS.get(function.removeprefix("operator."), "") if function.startswith("operator.") else ""
     if sign and len(positional) == 2 and not named and not any(one.startswith("-") for one in positional):
         return f"{positional[0]} {sign} {positional[1]}"
@@ -274,7 +289,7 @@ def size_expression(text: str, names: Names, known: Collection[str] = ()) -> str
     try:
         return _Sizes(names, known).of(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NotPythonError(f"the size {_short(text)} is no Python") from error
+        raise NotPythonError(f"the size {_short(text)} cannot be written as Python") from error
 
 
 class _Sizes:

@@ -86,9 +86,11 @@ def content_of(content: object, problems: Problems) -> Graph | str | None:
     is none, which is noted.
     """
     if callable(content) and not isinstance(content, (torch.nn.Module, type)):
-        made: object = problems.tried("the function that makes it", content, None)
+        raised = object()
+        made: object = problems.tried("the function that makes it", content, raised)
         if made is None:
-            problems.add("there was nothing to show")
+            problems.add("the function that makes it returned None")
+        if made is None or made is raised:
             return None
         content = made
     if isinstance(content, torch.fx.GraphModule):

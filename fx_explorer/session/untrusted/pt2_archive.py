@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -59,10 +60,13 @@ class Pt2Archive:
     def of_model(self, model: str) -> list[Member]:
         return [one for one in self.members if one.name.startswith(f"{AOT_FOLDER}{model}/")]
 
-    def text(self, member: Member) -> str:
-        """Return the text of a member. Raises UnreadableProgramError when it is damaged or too large."""
+    def texts(self, members: Iterable[Member]) -> Iterator[str]:
+        """Yield the text of each member. The file is opened once: its table of contents may be long. Raises
+        UnreadableProgramError when one is damaged or too large.
+        """
         with _opened(self.path) as archive:
-            return _read(self.path, archive, member).decode("utf-8", "replace")
+            for member in members:
+                yield _read(self.path, archive, member).decode("utf-8", "replace")
 
 
 AOT_FOLDER = "data/aotinductor/"

@@ -9,7 +9,7 @@ from fx_explorer.analysis.backends.borders import Border
 from fx_explorer.analysis.backends.segment_regions import FALLS_BACK
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, backend_support, operator_rows
 from fx_explorer.analysis.backends.table import border_words, operator_table, part_table
-from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, NO_BACKEND, named_segments, split_words, verdict
+from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, named_segments, split_words, verdict, why_unknown
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.nodes import node_words, operation
 from fx_explorer.analysis.words import listed, size
@@ -41,7 +41,7 @@ def support_table(reader: SessionReader) -> Table:
         origin="answers of the backend, torch's partitioner and flop formulas",
         columns=COLUMNS,
         rows=[*(row for graph in graphs for row in _part_rows(graph)), *_operator_rows(graphs, sentences)],
-        empty=NO_BACKEND,
+        empty=why_unknown(reader),
     )
 
 

@@ -105,6 +105,8 @@ def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
     by = f"torch {archive.torch_release}" if archive.torch_release else "a torch that it does not name"
     schema = f" (schema {archive.schema_version})" if archive.schema_version else ""
     advice = "Load it with the torch that saved it (--python), or export the model again with this one."
+    if not archive.torch_release or archive.torch_release.split("+")[0] == str(torch.__version__).split("+")[0]:
+        advice = "The file seems to be damaged: copy it again, or export the model again."
     if "resolve" in reason or "custom op" in reason:
         advice = "It may need operators that a library or program registers: load it in that program (file.py:model)."
     return f"torch {torch.__version__} cannot load {file.name}, which was saved by {by}{schema}: {told}. {advice}"

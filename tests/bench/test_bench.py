@@ -55,7 +55,7 @@ def bench(*words: object) -> int:
 
 def test_every_cell_is_measured_in_turns_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = tmp_path / "bench.fxs"
-    assert bench(file_of(tmp_path), "--backends", "eager,aot_eager", "--batch", "2,8", "--budget", "6", "-o", session) == 0
+    assert bench(file_of(tmp_path), "--backends", "eager,aot_eager", "--batch", "2,8", "--budget", "15", "-o", session) == 0
     assert capsys.readouterr().out
     with SessionReader(session) as reader:
         cells = reader.rows(BenchCell)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.backends import registry
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
 from fx_explorer.analysis.ledger.guard_counts import GuardCounts, guard_counts
@@ -22,8 +23,8 @@ from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import filtered
 from fx_explorer.tui.views.guards import guards_table
-from fx_explorer.worker.bench.compiling import backend
 from fx_explorer.worker.ending.refusals import told_by_us
+from fx_explorer.worker.target.backends import use_backend
 from fx_explorer.worker.target.guard_filters import guard_filter, with_guard_filter
 from tests.capture.recorded import failures, record
 from tests.conftest import Captured, OpenedReader
@@ -341,8 +342,11 @@ def test_a_budget_without_trying_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert "--budget is for --try" in capsys.readouterr().err
 
 
-def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(file: str) -> None:
-    assert backend("keep.py:keep_tensors")
+def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in ("_BACKENDS", "_COMPILER_FNS"):  # torch has no function that takes one back
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    use_backend("keep.py:keep_tensors")
+    assert "keep.py:keep_tensors" in registry.list_backends(exclude_tags=())
     for name, told in (
         ("nofile.py:f", "the backend nofile.py:f cannot be loaded: there is no such file"),
         ("bad.py:f", "the backend bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)"),
@@ -351,5 +355,5 @@ def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(file: str) -> 
         ("keep.py:missing", "keep.py has no function 'missing' that could be a backend"),
     ):
         with pytest.raises(TargetError) as raised:
-            backend(name)
+            use_backend(name)
         assert told in str(raised.value)

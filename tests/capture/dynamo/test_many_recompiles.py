@@ -189,7 +189,7 @@ def test_a_long_condition_is_stored_once_and_read_as_it_was(tmp_path: Path) -> N
 def as_schema_5(db: sqlite3.Connection, reader: SessionReader) -> None:
     """Makes of a file what schema 5 was: texts are packed alone, rows have their texts, and each line of bytecode has a row."""
     for row_type, table in schema.TABLES.items():
-        names = [schema.columns(row_type)[i].name for i in schema.repeated_columns(row_type)]
+        names = [schema.columns(row_type)[i].name for i in schema.repeated_columns(row_type) if schema.has_id(row_type)]
         for row in reader.rows(row_type) if names else ():
             values = [getattr(row, name) for name in names]
             db.execute(f"UPDATE {table} SET {', '.join(f'{name}=?' for name in names)} WHERE id=?", (*values, row.id))

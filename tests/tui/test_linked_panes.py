@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from fx_explorer.analysis.documents import Place, document_of
 from fx_explorer.analysis.links import linked
@@ -226,3 +227,16 @@ async def test_links_shown_before_a_pane_is_laid_out_do_not_outlive_its_document
             pane.show(reader, shorter)
         await driver.settle()
         assert [pane.document for pane in driver.panes] == [shorter] * 3
+
+
+async def test_late_news_of_an_earlier_focus_leaves_the_active_pane(hand: Hand, open_app: OpenApp) -> None:
+    """Each pane tells by a queue of its own that it was focused: on a busy machine the older news can come last."""
+    async with open_app(hand.path) as driver:
+        await driver.press("2")
+        linked = driver.explorer.linked
+        linked.activate(driver.panes[2])
+        await driver.settle()
+        linked.post_message(events.DescendantFocus(driver.panes[0].body))
+        await driver.settle()
+        assert linked.active is driver.panes[2]
+        assert driver.explorer.place.document == driver.panes[2].document

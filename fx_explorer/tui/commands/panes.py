@@ -63,6 +63,13 @@ _PANES: tuple[HelpEntry, ...] = (
     ),
     ("pane.add", "a", "add_pane", "add pane", "Put another pane beside the others."),
     ("pane.close", "x", "close_pane", "close pane", "Close the focused pane."),
+    (
+        "pane.wrap",
+        "backslash",
+        "wrap_lines",
+        "wrap lines",
+        "Let long lines of the focused pane's text go on in the next row, or show each in one row again.",
+    ),
     ("pane.zoom", "z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),
 )
 

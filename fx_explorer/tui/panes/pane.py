@@ -29,6 +29,9 @@ MAX_LINES_MEASURED = 50
 
 MARGIN_CELLS = 4
 
+CELLS_SEEN = 12
+"""What is seen at least of a lit line."""
+
 MAX_REGION_CHARACTERS = 16
 
 
@@ -90,12 +93,20 @@ class Pane(TellsUnreadable, Vertical):
         """Return the place of the cursor; None in a graph without shown nodes."""
         if self.document is None or (self._shown.lines is not None and not self._shown.lines):
             return None
-        return Place(self.document, self._shown.line_of(self.body.cursor))
+        return Place(self.document, self._line_of(self.body.cursor))
 
     @property
     def selected(self) -> list[int]:
         """Return the lines of the document that are selected with the mouse."""
-        return [self._shown.line_of(row) for row in self.body.selected]
+        return list(dict.fromkeys(map(self._line_of, self.body.selected)))
+
+    def _line_of(self, row: int) -> int:
+        """Return the line of the document that a row of the body shows."""
+        return self._shown.line_of(self.body.line_of_row(row))
+
+    def _row_of(self, line: int) -> int:
+        """Return the first row of the body that shows a line of the document."""
+        return self.body.rows_of_line(self._shown.row_of(line))[0]
 
     @property
     def lit(self) -> frozenset[int]:
@@ -150,6 +161,8 @@ class Pane(TellsUnreadable, Vertical):
         if shown is not None:
             text = code_of(language, text, shown)
         self._code.load(text, language, line=self._shown.row_of(line), numbers=shown)
+        if self.document and self.document.kind == "artifact":  # nobody indented it with care
+            self._code.fold_indentation()
 
     def say(self, words: str) -> None:
         """Show why an empty pane is empty, or the progress of the work that will fill it."""
@@ -168,16 +181,27 @@ class Pane(TellsUnreadable, Vertical):
             self._code.annotate({line: GLYPHS[events[0].what] for line, events in now.items()})
 
     def move_to(self, line: int) -> None:
-        self.body.move_to(self._shown.row_of(line), center=True)
+        self.body.move_to(self._row_of(line), center=True)
+        self._show_title()
+
+    @property
+    def wraps(self) -> bool:
+        """Return whether long lines of texts go on in the next row."""
+        return self._code.wraps
+
+    def toggle_wrap(self) -> None:
+        """Wrap long lines of texts, in this and in later documents, or show each in a row again."""
+        self._code.wraps = not self._code.wraps
+        self._show_beginning()
         self._show_title()
 
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
         """Light these lines and bring ``anchor``, if there is one, into view. Posts nothing."""
         self._lit = lines
-        self.body.marks = self._shown.rows_of(lines)
+        self.body.marks = self.body.rows_of_lines(self._shown.rows_of(lines))
         if anchor is not None:
             below_kernel = self.document is not None and is_level(self.document)
-            self.body.reveal(self._shown.row_of(anchor), center=below_kernel)  # below a kernel, many lines are lit
+            self.body.reveal(self._row_of(anchor), center=below_kernel)  # below a kernel, many lines are lit
             self._show_beginning()
         self._show_title()
 
@@ -185,17 +209,20 @@ class Pane(TellsUnreadable, Vertical):
         self.call_after_refresh(self._show_beginning)
 
     def _show_beginning(self) -> None:
-        """Scroll sideways to the beginning of a lit line: generated code is indented so deeply that
-        it may lie right of what is shown.
+        """Scroll sideways so that each lit line on screen shows some of its text: code may be indented so
+        deeply that it lies right of what is shown.
         """
-        body = self.body
-        if body is not self._code or not body.marks or body.body_width <= 0:  # no width yet: this is called again
+        code, room = self._code, self._code.body_width
+        if self.body is not code or not code.marks or room <= 0:  # no width yet: this is called again
             return
-        shown = sorted(body.marks)[:MAX_LINES_MEASURED]
-        texts = [text for text in map(body.line_text, shown) if text.strip()]
-        indent = min((len(text) - len(text.lstrip()) for text in texts), default=0)
-        left = max(0, indent - MARGIN_CELLS) if indent > body.body_width // 2 else 0
-        body.scroll_columns_to(left)
+        lit = [row for row in sorted(code.marks) if row in code.visible_lines] or sorted(code.marks)
+        texts = [code.shown_text(row).rstrip() for row in lit[:MAX_LINES_MEASURED]]
+        begins = [len(text) - len(text.lstrip()) for text in texts if text]
+        if begins and not code.wraps:
+            seen = min(CELLS_SEEN, room // 2)
+            left = min(begins) - MARGIN_CELLS if min(begins) > room // 2 else 0
+            left = max(left, max(begins) + seen - room)
+            code.scroll_columns_to(min(left, min(len(text) for text in texts if text) - seen))
 
     # what it tells the screen
 
@@ -223,9 +250,11 @@ class Pane(TellsUnreadable, Vertical):
         body, document = self.body, self.document
         if not document or not document.line_count:
             return Content("")
-        lit = f"▌{len(body.marks):,}" if self._lit else ""
-        lit += f" of {len(self._lit):,}" if len(self._lit) > len(body.marks) else ""
-        at = f"{body.cursor + 1:,}/{body.line_count:,}" if body.line_count else "0"
+        seen = len(self.lit)
+        lit = f"▌{seen:,}" if self._lit else ""
+        lit += f" of {len(self._lit):,}" if len(self._lit) > seen else ""
+        count = body.line_of_row(body.line_count - 1) + 1
+        at = f"{body.line_of_row(body.cursor) + 1:,}/{count:,}" if body.line_count else "0"
         if self._region is None:
             return Content("  ".join(part for part in (lit, at) if part))
         only = Content.styled(f"only {shortened(self._region[1])}", "$warning")

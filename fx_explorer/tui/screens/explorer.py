@@ -280,6 +280,16 @@ class Explorer(ExplorerFrame):
     def action_zoom_pane(self) -> None:
         self.linked.toggle_zoom()
 
+    def action_wrap_lines(self) -> None:
+        pane = self.linked.active if self.view == "source" else None
+        if pane is None:
+            self.notify("Lines are wrapped in the linked panes: press 2 to see them.")
+        elif pane.document and pane.document.kind == "graph":
+            self.notify("A graph is a table: its rows are not wrapped. → shows what is right of the edge.")
+        else:
+            pane.toggle_wrap()
+            self.notify("Long lines go on in the next row." if pane.wraps else "Each line is in one row again.")
+
     # moving about
 
     def action_next_pane(self) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from rich.cells import cell_len
 
 from fx_explorer.highlight import TAB_SIZE, Lines, printable
-from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.line_painter import Piece, crop
 from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LINES_LOOKED_AT, WrappedRows, folded, hanging
 
 
 class CodeView(LineView):
@@ -16,7 +17,8 @@ class CodeView(LineView):
     of annotations.
 
     Lines count from 0, as everywhere in the application; the numbers that the user sees count from
-    1.
+    1. The indentation of code that nobody wrote can be folded, and long lines wrapped: a line then
+    takes several rows, and what LineView calls a line is a row (``line_of_row``, ``rows_of_line``).
     """
 
     def __init__(
@@ -36,6 +38,10 @@ class CodeView(LineView):
         self._annotations: Mapping[int, Piece] = {}
         self._annotation_width = 0
         self._numbers: Sequence[int] | None = None
+        self._indentation = AS_IT_IS
+        self._wraps = False
+        self._wrapped: WrappedRows | None = None
+        """The rows of the lines, once they are known for this width; only while lines are wrapped."""
 
     # what an application uses
 
@@ -45,12 +51,29 @@ class CodeView(LineView):
 
         ``numbers`` are the lines' own numbers, from 0, where the text leaves some out.
         """
-        self._lines = Lines(text, language)
+        self._lines, self._wrapped, self._indentation = Lines(text, language), None, AS_IT_IS
         self._numbers = numbers
         self._annotations, self._annotation_width = {}, 0
         self.forget_place()
         self.content_changed()
-        self.move_to(line, center=True)
+        self.move_to(self.rows_of_line(line)[0], center=True)
+
+    def fold_indentation(self) -> None:
+        """Show each level of the indentation of this text as two cells, and what all lines have in
+        common as none. What is copied has all of it.
+        """
+        self._wrapped = None
+        self._indentation = folded(map(self._lines.raw, range(min(len(self._lines), LINES_LOOKED_AT))))
+        self.content_changed()
+
+    @property
+    def wraps(self) -> bool:
+        """Return whether long lines go on in the next row."""
+        return self._wraps
+
+    @wraps.setter
+    def wraps(self, wraps: bool) -> None:
+        self._lay_out(wraps)
 
     def append(self, text: str) -> None:
         """Add text at the end. A cursor on the last line stays on the last line, so that the user
@@ -58,6 +81,7 @@ class CodeView(LineView):
         """
         was_at_end = self.cursor >= self.line_count - 1
         self._lines.append(text)
+        self._wrapped = None
         self.content_changed()
         if was_at_end:
             self.move_to(self.line_count - 1)
@@ -69,7 +93,7 @@ class CodeView(LineView):
         """
         self._annotations = {line: (printable(text), kind) for line, (text, kind) in annotations.items()}
         self._annotation_width = max((cell_len(text) for text, _ in self._annotations.values()), default=-1) + 1
-        self.content_changed()
+        self._lay_out(self._wraps)
 
     @property
     def text(self) -> str:
@@ -80,14 +104,60 @@ class CodeView(LineView):
     def language(self) -> str:
         return self._lines.language
 
+    # rows and lines
+
+    def line_of_row(self, row: int) -> int:
+        """Return the line of the text that a row shows."""
+        rows = self._rows
+        return rows.line_of(row) if rows else row
+
+    def rows_of_line(self, line: int) -> range:
+        """Return the rows that a line of the text takes."""
+        rows = self._rows
+        return rows.rows_of(line) if rows else range(line, line + 1)
+
+    def rows_of_lines(self, lines: frozenset[int]) -> frozenset[int]:
+        rows = self._rows
+        return frozenset(row for line in lines for row in rows.rows_of(line)) if rows else lines
+
+    @property
+    def _rows(self) -> WrappedRows | None:
+        """Return the rows of the lines; None where each line has one."""
+        if not self._wraps or self._row_room <= 0:
+            return None
+        if self._wrapped is None:
+            self._wrapped = WrappedRows(map(self._shown_text, range(len(self._lines))), self._row_room)
+        return self._wrapped
+
+    @property
+    def _row_room(self) -> int:
+        return self.body_width - 1
+
+    def _lay_out(self, wraps: bool) -> None:
+        """Lay the lines out anew, with the cursor and what is lit on the same lines."""
+        line, lit = self.line_of_row(self.cursor), frozenset(map(self.line_of_row, self.marks))
+        top = self.line_of_row(self.scroll_offset.y)
+        self._wraps, self._wrapped = wraps, None
+        self.content_changed()
+        self.scroll_lines_to(self.rows_of_line(top)[0])
+        self.marks = self.rows_of_lines(lit)
+        self.move_to(self.rows_of_line(line)[0])
+
+    def on_resize(self) -> None:
+        if self._wraps:
+            self._lay_out(wraps=True)
+
     # what LineView asks
 
     @property
     def line_count(self) -> int:
-        return len(self._lines)
+        rows = self._rows
+        return len(rows) if rows else len(self._lines)
 
     @property
     def content_width(self) -> int:
+        if self._rows:
+            return self._row_room
         text = self._lines.text
         cells = self._lines.longest * (1 if text.isascii() else 2)
         return cells * TAB_SIZE if "\t" in text[:100_000] else cells
@@ -99,9 +169,12 @@ class CodeView(LineView):
 
     @property
     def _number_width(self) -> int:
-        return len(str(self._numbers[-1] + 1 if self._numbers else self.line_count))
+        return len(str(self._numbers[-1] + 1 if self._numbers else len(self._lines)))
 
-    def gutter_tokens(self, line: int) -> Sequence[Piece]:
+    def gutter_tokens(self, row: int) -> Sequence[Piece]:
+        line = self.line_of_row(row)
+        if row != self.rows_of_line(line)[0]:
+            return [(" " * self.gutter_width, "gutter")] if self.gutter_width else []
         tokens: list[Piece] = []
         if self._line_numbers:
             number = self._numbers[line] if self._numbers else line
@@ -111,11 +184,39 @@ class CodeView(LineView):
             tokens.append((text + " " * (self._annotation_width - cell_len(text)), kind))
         return tokens
 
-    def line_tokens(self, line: int) -> Sequence[Piece]:
-        return self._lines[line]
+    def line_tokens(self, row: int) -> Sequence[Piece]:
+        rows = self._rows
+        if rows is None:
+            return self._indentation.tokens(self._lines[row])
+        line = rows.line_of(row)
+        tokens = self._indentation.tokens(self._lines[line])
+        start, stop = rows.part(row)
+        if not start and stop is None:
+            return tokens
+        room = self._row_room
+        part = crop([(text, kind, False) for text, kind in tokens], start, room if stop is None else stop - start)
+        indent = " " * hanging(self._shown_text(line), room) if start else ""
+        return [(indent, "text")] * bool(indent) + [(text, kind) for text, kind, _ in part]
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
-        return [self._lines.plain(line) for line in range(start, stop)]
+        """Return for the first row of a line all of it, so that a find does not depend on where the line
+        is wrapped.
+        """
+        rows = self._rows
+        if rows is None:
+            return [self._shown_text(line) for line in range(start, stop)]
+        return [self._shown_text(rows.line_of(row)) if rows.is_first(row) else "" for row in range(start, stop)]
 
-    def line_text(self, line: int) -> str:
-        return self._lines.raw(line)
+    def _shown_text(self, line: int) -> str:
+        return self._indentation.text(self._lines.plain(line))
+
+    def line_text(self, row: int) -> str:
+        return self._lines.raw(self.line_of_row(row))
+
+    def shown_text(self, row: int) -> str:
+        """Return the text of a row's whole line, as it is shown."""
+        return self._shown_text(self.line_of_row(row))
+
+    def text_to_copy(self) -> str:
+        rows = self.selected or range(self.cursor, min(self.cursor + 1, self.line_count))
+        return "\n".join(map(self._lines.raw, dict.fromkeys(map(self.line_of_row, rows))))

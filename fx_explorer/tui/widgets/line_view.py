@@ -163,6 +163,19 @@ class LineView(LineCanvas, can_focus=True):
         self._selected = range(0)
         self.scroll_to_cell(0, 0)
 
+    # rows
+
+    def line_of_row(self, row: int) -> int:
+        """Return which line of what is shown a row stands for: the same, where each has one row."""
+        return row
+
+    def rows_of_line(self, line: int) -> range:
+        """Return the rows of a line."""
+        return range(line, line + 1)
+
+    def rows_of_lines(self, lines: frozenset[int]) -> frozenset[int]:
+        return lines
+
     # text
 
     def line_text(self, line: int) -> str:

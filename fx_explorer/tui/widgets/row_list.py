@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from rich.cells import cell_len
 
 from fx_explorer.highlight import printable
-from fx_explorer.tui.widgets.line_painter import Piece, cut_cells
+from fx_explorer.tui.widgets.line_painter import Piece, crop, cut_cells
 from fx_explorer.tui.widgets.line_view import LineView
 
 Cell = str | Piece | list[Piece]
@@ -30,6 +30,10 @@ it shows, not none and then four times as many.
 PAGES_KEPT = 32
 GAP = 2
 """Cells between two columns."""
+
+
+Keeps = Literal["start", "end", "ends"]
+"""What of a long cell is shown: its start, its end, or both with ``…`` in the middle."""
 
 
 class RowSource(Protocol):
@@ -74,8 +78,10 @@ class Column:
     """When the pane is too narrow, columns with the highest number are left out first; those with 0
     never.
     """
-    keeps: Literal["start", "end"] = "start"
-    """Which part of a long cell is shown: the end says more of ``model.layers.0.mlp``."""
+    keeps: Keeps = "start"
+    """Which part of a long cell is shown: the end says more of ``model.layers.0.mlp``, and of
+    ``triton_poi_fused_layer_norm_2`` the number at the end tells it from its neighbours.
+    """
 
 
 class RowList(LineView):
@@ -264,13 +270,13 @@ def _cells(cell: Cell) -> int:
     return len(text) if text.isascii() and text.isprintable() else cell_len(printable(text))
 
 
-def _fit(pieces: list[Piece], width: int, align: str, is_last: bool, keeps: str = "start") -> list[Piece]:
+def _fit(pieces: list[Piece], width: int, align: str, is_last: bool, keeps: Keeps = "start") -> list[Piece]:
     """Return ``pieces`` in ``width`` cells, and the gap after them. A ``…`` stands for what is cut
     off.
     """
     cells = sum(len(text) if text.isascii() else cell_len(text) for text, _ in pieces)
     if cells > width and not is_last:
-        pieces, cells = _shorten(pieces, width) if keeps == "start" else [_end_of(pieces, width)], width
+        pieces, cells = _cut(pieces, width, keeps), width
     gap = "" if is_last else " " * GAP
     padding = " " * max(0, width - cells)
     if align == "right":
@@ -285,6 +291,14 @@ def _filled(before: str, pieces: list[Piece], after: str) -> list[Piece]:
     if len(pieces) == 1 and pieces[0][1] != "link":
         return [(before + pieces[0][0] + after, pieces[0][1])]
     return [(before, "text"), *pieces, (after, "text")]
+
+
+def _cut(pieces: list[Piece], width: int, keeps: Keeps) -> list[Piece]:
+    if keeps == "start":
+        return _shorten(pieces, width)
+    end = _end_of(pieces, width if keeps == "end" else width // 2 + 1)
+    start = crop([(text, kind, False) for text, kind in pieces], 0, width - cell_len(end[0]))
+    return [*((text, kind) for text, kind, _ in start), end]
 
 
 def _end_of(pieces: list[Piece], width: int) -> Piece:

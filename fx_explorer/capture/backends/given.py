@@ -24,9 +24,7 @@ pipeline.
 
 MOST_ASCII = 16_000_000
 MOST_CHARACTERS = 4_000_000
-"""Characters of a text. With more bytes than 16 MiB, one that repeats itself would be refused by whoever
-reads the session (FREELY, session/untrusted/validating.py): it inflates like a bomb.
-"""
+"""Characters of a text: what a pane shows of it at once, and what it takes of the program's memory."""
 
 MOST_PROBLEMS = 20
 """Sentences about one thing that was published; what else is wrong with it is likely to be alike."""

@@ -71,8 +71,11 @@ def name_of(value: object, problems: Problems, otherwise: str, what: str = "name
     if not isinstance(value, str):
         problems.add(f"its {what} is of type {type(value).__name__}, not a text")
         value = problems.tried(f"the text of its {what}", lambda: str(value), "")
-    name = shortened(" ".join(str(value)[: 10 * MAX_NAME].split()), MAX_NAME)
-    return name or otherwise
+    # Cut once, so that the count is of all that was given; a name of a few lines becomes one line first.
+    text = str(value).strip()
+    if len(text) > 10 * MAX_NAME:
+        return " ".join(shortened(text, MAX_NAME).split())
+    return shortened(" ".join(text.split()), MAX_NAME) or otherwise
 
 
 Graph = Any

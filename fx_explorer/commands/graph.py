@@ -76,8 +76,8 @@ def _no_graph(reader: SessionReader) -> str:
     texts = [document for row in reader.rows(model.Compilation) for document in documents_of(reader, row)]
     listed = "\n".join(printable(f"      {document.title}") for document in texts)
     return (
-        "A package of AOTInductor has no graph: it holds what was compiled. For its graph, give the ExportedProgram that it was "
-        f"made of (torch.export.save). Its documents, which the app shows:\n{listed}"
+        "A package of AOTInductor has no graph: it holds what was compiled. For its graph, give the ExportedProgram that it "
+        f"was made of (torch.export.save). Its documents, which the app shows:\n{listed}"
     )
 
 

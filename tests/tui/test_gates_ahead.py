@@ -24,7 +24,7 @@ from fx_explorer.tui.controllers.stepping import Stepping
 def test_the_gates_that_are_offered_are_those_of_the_backend(backends: list[str], gates: list[str], tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         for number, backend in enumerate(backends):
-            writer.add(Compilation(0, number, 0, 0, backend=backend))
+            writer.add(Compilation(0, f"{number}/0", number, 0, "f", "net.py", 1, backend=backend))
     with SessionReader(tmp_path / "s.fxs") as reader:
         services: Any = SimpleNamespace(stepped_session=reader, app=None)
         assert Stepping(services)._gates_ahead() == gates

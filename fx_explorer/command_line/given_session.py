@@ -40,6 +40,9 @@ def answer_from(
         if output:
             raise UsageError("-o is for targets: a session that is given is saved already")
         refuse_gpu(arguments)
+        from fx_explorer.command_line.unused_options import refuse_capture_options
+
+        refuse_capture_options(arguments)
         with SessionReader(arguments.target) as reader:
             answer(reader)
         return None

@@ -22,6 +22,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
@@ -74,6 +75,7 @@ def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
         sides = [_with(arguments, target, *gpus) for target in (arguments.target, arguments.other)]
         if all(is_session(side.target) for side in sides):
             refuse_gpu(sides[0])
+            refuse_capture_options(sides[0])
         return sides
     if arguments.other is None and len(gpus) == 2:
         if is_session(arguments.target):

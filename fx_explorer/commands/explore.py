@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import Pause
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--run and --step are for targets: a saved session is not compiled again")
     if session:
         refuse_gpu(arguments)
+        refuse_capture_options(arguments)
     if sys.stdin.isatty() and sys.stdout.isatty():
         return _show(arguments, session)
     if session:

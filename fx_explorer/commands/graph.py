@@ -58,15 +58,27 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace, output: Output
 
     graphs = _graphs(reader)
     if not arguments.name:
-        sys.stdout.write("".join(f"{_line(document)}\n" for document in graphs) or "No graph was recorded.\n")
+        sys.stdout.write("".join(f"{_line(document)}\n" for document in graphs) or f"{_no_graph(reader)}\n")
         return
-    document = _the_one(graphs, arguments.name)
+    document = _the_one(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)
     text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path))
     if output:
         output.write_text(text, "backslashreplace")
     else:
         sys.stdout.write(printable_text(text))
+
+
+def _no_graph(reader: SessionReader) -> str:
+    """Say that there is no graph. A package of AOTInductor never has one: what it has is told, and what to do."""
+    if (reader.meta("target") or {}).get("kind") != "package":
+        return "No graph was recorded."
+    texts = [document for row in reader.rows(model.Compilation) for document in documents_of(reader, row)]
+    listed = "\n".join(printable(f"      {document.title}") for document in texts)
+    return (
+        "A package of AOTInductor has no graph: it holds what was compiled. For its graph, give the ExportedProgram that it "
+        f"was made of (torch.export.save). Its documents, which the app shows:\n{listed}"
+    )
 
 
 def _graphs(reader: SessionReader) -> list[Document]:
@@ -79,18 +91,24 @@ def _line(document: Document) -> str:
     return printable(f"{document.id:>4}  {owner}{document.title}  ({counted(document.line_count, 'node')})")
 
 
-def _the_one(graphs: list[Document], name: str) -> Document:
+def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Document:
     """Return the graph of this number, title or stage, or the only one with these words in its title. Raises UsageError."""
     wanted = name.lower()
     words = wanted.split()
+    if not graphs:
+        raise UsageError(f"there is no graph {name!r}. {_no_graph(reader)}")
     found = (
         [one for one in graphs if str(one.id) == name]
         or [one for one in graphs if wanted in (one.title.lower(), f"[{one.owner}] {one.title}".lower())]
         or [one for one in graphs if wanted == one.stage and "·" not in one.title.removesuffix("· post-grad")]
-        or [one for one in graphs if all(word in f"[{one.owner}] {one.title} {one.stage}".lower() for word in words)]
+        or [
+            one
+            for one in graphs
+            if not name.isdecimal() and all(word in f"[{one.owner}] {one.title} {one.stage}".lower() for word in words)
+        ]
     )
     if not found:
         raise UsageError(f"no graph is called {name!r}; there are:\n" + "\n".join(map(_line, graphs)))
     if len(found) > 1:
-        raise UsageError(f"{name!r} are several graphs; give the number of one:\n" + "\n".join(map(_line, found)))
+        raise UsageError(f"{name!r} fits {len(found)} graphs; give the number of one:\n" + "\n".join(map(_line, found)))
     return found[0]

@@ -14,6 +14,13 @@ MAX_TEXT = 32_000_000
 
 MAX_TRACEBACK = 400_000
 
+FREELY = 16 << 20
+MOST_INFLATED = 40
+"""A text of more than FREELY bytes is at most so many times as large as it lies in the file: whoever reads
+it refuses what inflates further, and whoever writes it packs it less well. A dump of MLIR passes inflates
+13 times; zlib can do 1,000 times.
+"""
+
 
 def shortened(text: str, most: int) -> str:
     """Return ``text`` with at most about ``most`` characters."""

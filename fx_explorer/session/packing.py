@@ -11,6 +11,8 @@ import zlib
 from collections import OrderedDict
 from typing import NamedTuple
 
+from fx_explorer.session.bounds import FREELY, MOST_INFLATED
+
 LEVEL = 3
 
 LARGEST_ALIKE = 32_000
@@ -38,7 +40,7 @@ class AlikeTexts:
         self._bases: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
 
     def packed(self, raw: bytes, like: str) -> Packed:
-        alone = zlib.compress(raw, LEVEL)
+        alone = _packed_alone(raw)
         base, known = self._bases.get(like, (0, b"")) if len(raw) <= LARGEST_ALIKE else (0, b"")
         if base:
             packer = zlib.compressobj(LEVEL, zdict=known)
@@ -58,3 +60,14 @@ class AlikeTexts:
 
     def forget(self) -> None:
         self._bases.clear()
+
+
+def _packed_alone(raw: bytes) -> bytes:
+    """Return a text packed without another. One that repeats itself so much that it would be refused as
+    what inflates without end is packed by the frequency of its bytes alone: a bit for each byte at least.
+    """
+    packed = zlib.compress(raw, LEVEL)
+    if len(raw) <= max(FREELY, MOST_INFLATED * len(packed)):
+        return packed
+    packer = zlib.compressobj(LEVEL, strategy=zlib.Z_HUFFMAN_ONLY)
+    return packer.compress(raw) + packer.flush()

@@ -308,3 +308,18 @@ def test_what_a_call_costs_beside_its_kernels_is_told_of_a_contender_that_is_not
     assert "of guards, wrappers and launches for 24 µs of work" in sentence
     assert told(90e-6, 24e-6) == []  # it is faster
     assert told(60e-6, 80e-6) == []  # its kernels are what takes long
+
+
+def test_a_contender_without_any_figure_is_a_problem_and_one_with_a_figure_is_none(tmp_path: Path) -> None:
+    late = replace(INDUCTOR, state="not_measured", message="the budget was used up")
+    told = figures(
+        tmp_path, (UNCOMPILED, about(0.02)), (INDUCTOR, about(0.01)), (replace(late, contender="late"), []), budget_s=5
+    )
+    assert problems(told) == ["late has no figures: nothing of it was measured."]
+    assert problems(told)[0] in verdict(told)
+    at_one_size = [(at(UNCOMPILED, 1), about(0.02)), (at(INDUCTOR, 1), about(0.01)), (at(late, 8), [])]
+    assert problems(figures(tmp_path, *at_one_size, budget_s=5)) == []
+    nothing = figures(tmp_path, (replace(UNCOMPILED, state="not_measured"), []), (late, []), budget_s=1)
+    assert len(problems(nothing)) == 2
+    stopped = figures(tmp_path, (UNCOMPILED, about(0.02)), (late, []), state="stopped")
+    assert problems(stopped) == []

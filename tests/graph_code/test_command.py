@@ -45,7 +45,7 @@ def test_a_graph_that_is_not_there_is_told_with_those_that_are(hand: Hand, capsy
 def test_words_that_fit_several_graphs_ask_for_a_number(hand: Hand, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", str(hand.path), "post_grad"]) == 2
     told = capsys.readouterr().err
-    assert "several graphs" in told
+    assert "fits 2 graphs" in told
     assert "Forward · post-grad" in told
 
 

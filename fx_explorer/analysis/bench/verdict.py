@@ -41,7 +41,21 @@ def problems(figures: BenchFigures) -> list[str]:
     not be measured.
     """
     wrong = (_wrong_results(name, figures.of_contender(name)) for name in figures.contenders)
-    return [*filter(None, wrong), *_not_measured([one for one in figures.cells if one.cell.state in FAILED])]
+    failed = _not_measured([one for one in figures.cells if one.cell.state in FAILED])
+    return [*filter(None, wrong), *failed, *_without_figures(figures)]
+
+
+def _without_figures(figures: BenchFigures) -> Iterator[str]:
+    """Name the contenders that nothing can be said about, at no size, where nothing that failed says why.
+    What is still being measured, or was stopped by the user, is not told.
+    """
+    if figures.state != "finished":
+        return
+    for name in figures.contenders:
+        cells = figures.of_contender(name)
+        is_known = any(one.rounds for one in cells) or any(one.cell.state in FAILED for one in cells)
+        if not is_known:
+            yield f"{name} has no figures: nothing of it was measured."
 
 
 def times(interval: Interval) -> str:
@@ -178,6 +192,7 @@ def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
         yield from _cuts(name, figures.of_contender(name))
         yield from _around(name, figures.of_contender(name))
     yield from _not_measured(figures.cells)
+    yield from _without_figures(figures)
     yield from _machine(figures)
 
 

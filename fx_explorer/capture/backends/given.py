@@ -24,9 +24,7 @@ pipeline.
 
 MOST_ASCII = 16_000_000
 MOST_CHARACTERS = 4_000_000
-"""Characters of a text. With more bytes than 16 MiB, one that repeats itself would be refused by whoever
-reads the session (FREELY, session/untrusted/validating.py): it inflates like a bomb.
-"""
+"""Characters of a text: what a pane shows of it at once, and what it takes of the program's memory."""
 
 MOST_PROBLEMS = 20
 """Sentences about one thing that was published; what else is wrong with it is likely to be alike."""
@@ -73,8 +71,11 @@ def name_of(value: object, problems: Problems, otherwise: str, what: str = "name
     if not isinstance(value, str):
         problems.add(f"its {what} is of type {type(value).__name__}, not a text")
         value = problems.tried(f"the text of its {what}", lambda: str(value), "")
-    name = shortened(" ".join(str(value)[: 10 * MAX_NAME].split()), MAX_NAME)
-    return name or otherwise
+    # Cut once, so that the count is of all that was given; a name of a few lines becomes one line first.
+    text = str(value).strip()
+    if len(text) > 10 * MAX_NAME:
+        return " ".join(shortened(text, MAX_NAME).split())
+    return shortened(" ".join(text.split()), MAX_NAME) or otherwise
 
 
 Graph = Any

@@ -20,6 +20,7 @@ from operator import itemgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fx_explorer.model import Frame
+from fx_explorer.session.bounds import FREELY, MOST_INFLATED
 
 LARGEST = 2**53
 """The largest number that JSON and a float hold exactly; ids, bytes and operations are below."""
@@ -42,12 +43,6 @@ DEEPEST = 64
 
 MOST_TEXT = 256 << 20
 """Bytes of a text."""
-
-FREELY = 16 << 20
-MOST_INFLATED = 40
-"""A text of more than FREELY bytes is at most so many times as large as it lies in the file. A dump
-of MLIR passes inflates 13 times; zlib can do 1,000 times.
-"""
 
 MOST_SHAPES = 1_000
 """Kinds of rows in one table, by the types of their values: optional fields have two each."""

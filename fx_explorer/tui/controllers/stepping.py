@@ -20,6 +20,13 @@ SAVED = "This is a saved session: there is no compiler to step through. Open its
 GONE = "The worker has ended. r captures again."
 
 
+OF_INDUCTOR: frozenset[Gate] = frozenset(("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code"))
+"""Gates that only Inductor comes through."""
+
+WITH_INDUCTOR = frozenset(("", "inductor", "regional_inductor"))
+"""Backends that end in Inductor; the empty name is that of a compilation whose backend is not known yet."""
+
+
 class Stepping:
     """The commands for a capture that may wait at gates."""
 
@@ -67,10 +74,15 @@ class Stepping:
             self._leave_gate(Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}")
 
     def _gates_ahead(self) -> list[Gate]:
-        """Return the gates that can be run to. Inductor publishes no stage of its own."""
+        """Return the gates that can be run to. Inductor publishes no stage of its own, and no other backend
+        has those of Inductor.
+        """
         reader = self._services.stepped_session
         backends = {row.backend for row in reader.rows(Compilation)} if reader else set()
-        return [gate for gate in GATES if gate != "backend" or backends - {"", "inductor"}]
+        others = backends - WITH_INDUCTOR
+        if not others:
+            return [gate for gate in GATES if gate != "backend"]
+        return [gate for gate in GATES if gate not in OF_INDUCTOR or backends & WITH_INDUCTOR]
 
     def abort_compile(self) -> None:
         live = self._worker()

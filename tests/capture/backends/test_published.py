@@ -232,6 +232,20 @@ def test_a_huge_text_is_shortened_with_a_remark(tmp_path: Path) -> None:
         assert [row.line for row in reader.rows(LineNode, artifact=reader.rows(PublishedStage)[0].artifact)] == [1]
 
 
+@pytest.mark.parametrize("length", [121, 1_201, 5_000, 1_000_000])
+def test_a_long_name_is_cut_once_and_the_count_is_that_of_what_is_left_out(length: int, tmp_path: Path) -> None:
+    def backend(gm: torch.fx.GraphModule, _: Any) -> Any:
+        publish("n" * length, "text")
+        return gm.forward
+
+    with recorded(tmp_path / "a.fxs", backend) as reader:
+        (name,) = [stage.name for stage in reader.rows(PublishedStage)]
+    assert name.count("left out") == 1
+    before, after = name.split(f" … ({length - 120:,} characters are left out here) … ")
+    assert {*before, *after} == {"n"}
+    assert len(before) + len(after) == 120
+
+
 def test_publishing_is_left_out_of_what_dynamo_traces(tmp_path: Path) -> None:
     def traced(x: torch.Tensor) -> torch.Tensor:
         publish("traced", "text")

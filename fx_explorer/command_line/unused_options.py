@@ -1,0 +1,30 @@
+"""Options of capturing that are given with a saved session or with a package of AOTInductor: nothing is
+captured, so each is refused, and none is silently left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.errors import UsageError
+
+ALSO_OF_SESSIONS = ("trust", "python", "timeout", "as_python", "gpu", "no_weights")
+"""What trials and builds of a saved session use, too, and what is refused with words of its own."""
+
+
+def refuse_capture_options(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for the first option that says how to capture what is captured already."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_capture_arguments(parser)
+    for action in parser._actions:
+        if action.dest in ALSO_OF_SESSIONS or not hasattr(arguments, action.dest):
+            continue
+        value = getattr(arguments, action.dest)
+        # --build has another default in the commands that run the code: there it is not known whether it was given.
+        is_default = value == action.default or (action.dest == "build" and value)
+        if not is_default:
+            option = action.option_strings[-1 if value is False else 0]
+            kept = getattr(arguments, "package", None) or arguments.target
+            what = "is compiled already" if getattr(arguments, "package", None) else "is captured already"
+            raise UsageError(f"{option} is for targets: {kept} {what}. Capture its program with {option}.")

@@ -89,6 +89,14 @@ def test_a_break_that_one_side_has_is_named_with_its_line(
     assert [words.split()[2:] for words in printed.splitlines() if words.startswith("graphs")] == [["2", "≠"]]
 
 
+def test_two_backends_are_named_beside_what_only_one_of_them_makes(
+    captured: Captured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert diff(captured("mlp", train=False), captured("mlp", train=False, backend="aot_eager")) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["backend", "inductor", "aot_eager", "≠"] in rows
+
+
 def test_the_code_of_one_kernel_is_shown_line_by_line(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     with SessionReader(sessions["plain"]) as one, SessionReader(sessions["tanh"]) as other:
         (pair,) = (pair for pair in kernel_pairs(one, other) if pair.difference == "code")

@@ -25,8 +25,8 @@ COMPILE_TIME = "compiling took"
 
 
 def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
-    """Return graphs, breaks, recompiles, guards, kernels by language, memory and time, both sides
-    as text.
+    """Return backends, graphs, breaks, recompiles, guards, kernels by language, memory and time,
+    both sides as text.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
     sides = [_figures(reader, is_summed) for reader in (left, right)]
@@ -60,6 +60,7 @@ def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
     languages = Counter(use.kernel.language for use in kernel_uses(reader))
     saved = saved_total(reader).size_bytes
     return {
+        "backend": _backends(reader),
         "compilations": f"{counted.compilations:,}",
         "graphs": f"{counted.graphs:,}",
         "graph breaks": f"{counted.graph_breaks:,}",
@@ -71,6 +72,13 @@ def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
         **(_by_version(reader) if is_summed else {}),
         COMPILE_TIME: seconds(counted.compile_s),
     }
+
+
+def _backends(reader: SessionReader) -> str:
+    """Return what the graphs were compiled with: without it, kernels that one side lacks would pass
+    for a change of the program.
+    """
+    return ", ".join(dict.fromkeys(row.backend for row in reader.rows(model.Compilation) if row.backend)) or "none"
 
 
 def _by_version(reader: SessionReader) -> dict[str, str]:

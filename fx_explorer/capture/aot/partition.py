@@ -12,6 +12,8 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable
+from inspect import signature
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -55,8 +57,10 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 kwargs["inference_compiler"] = _recording_compiler(
                     recording, segment, _unwrapped(kwargs["fw_compiler"]), "inference"
                 )
-            if kwargs.get("partition_fn") is not None and not segment.subgraph:
-                kwargs["partition_fn"] = _recording_partition(recording, segment, kwargs["partition_fn"])
+            # A backend that names no partition function gets torch's, which cuts a joint graph as well.
+            partition = kwargs.get("partition_fn", signature(original).parameters["partition_fn"].default)
+            if callable(partition) and not segment.subgraph:
+                kwargs["partition_fn"] = _recording_partition(recording, segment, partition)
             with recording.here.in_aot():
                 return original(module, inputs, *args, **kwargs)
 
@@ -67,9 +71,10 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
 
 def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, direction: Direction) -> Any:
     """Return ``compiler``, recording the graph it is given. A serializable compiler stays one:
-    torch's caches ask for the type.
+    torch's caches ask for the type. From the second graph on, torch sets ``compiler_fn`` of a plain
+    function, too, to that function (``AotAutograd.__call__``).
     """
-    inner = getattr(compiler, "compiler_fn", None)
+    inner = None if isinstance(compiler, FunctionType) else getattr(compiler, "compiler_fn", None)
     compile_graph = inner if inner is not None else compiler
 
     @functools.wraps(compile_graph, updated=())

@@ -13,6 +13,7 @@ from torch import nn
 
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.saved_values import COMPUTED, saved_total, saved_values
+from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.memory import memory_table
 from tests.capture.aot.test_nested_regions import Net
@@ -113,6 +114,16 @@ def test_storages_are_counted_once_and_whole(tmp_path: Path, name: str) -> None:
     really, reader = measure(tmp_path / "s.fxs", function, inputs, inputs, backend="aot_eager")
     assert told(reader) == really
     assert really.whole  # hooks did see something
+
+
+@pytest.mark.parametrize("name", ["dropout", "changes in place", "parts of one result", "tied parameters"])
+def test_a_backend_that_names_no_partition_function_keeps_what_torchs_own_cut_keeps(tmp_path: Path, name: str) -> None:
+    """Most backends of a file are ``aot_autograd(fw_compiler=…)`` and no more, as this one of torch's."""
+    function, inputs = CASES[name]
+    really, reader = measure(tmp_path / "s.fxs", function, inputs, inputs, backend="aot_eager_default_partitioner")
+    assert told(reader) == really
+    assert really.computed
+    assert {row.stage for row in reader.rows(Graph)} >= {"joint", "forward"}
 
 
 def test_symbolic_sizes_are_counted_by_their_hints(tmp_path: Path) -> None:

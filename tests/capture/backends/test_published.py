@@ -324,3 +324,30 @@ def test_a_run_belongs_to_the_compilation_and_direction_whose_entry_runs(tmp_pat
         assert [row.name for row in first] == text
         assert [reader.get(Node, row.node).name for row in first] == text
         assert problems(reader) == []
+
+
+def test_the_backward_of_every_graph_is_published_and_counted_as_the_first_one_is(tmp_path: Path) -> None:
+    """torch keeps the compiler of the backward that it wrapped for the first graph, and hands it over again for the next."""
+    calls: list[int] = []
+
+    def of_the_backward(graph: torch.fx.GraphModule, _: Any) -> Any:
+        publish("received", graph)
+        calls.append(0)
+        number = len(calls) - 1
+
+        def entry(*tensors: torch.Tensor) -> Any:
+            calls[number] += 1
+            return torch.fx.Interpreter(graph).run(*tensors)
+
+        return make_boxed_func(entry)
+
+    backend = aot_autograd(fw_compiler=lambda graph, _: make_boxed_func(graph.forward), bw_compiler=of_the_backward)
+    torch._dynamo.reset()
+    with SessionWriter(tmp_path / "s.fxs") as writer, recording(writer, CaptureRequest("t", "s"), lambda _: None):
+        compiled = torch.compile(program, backend=backend, dynamic=False)
+        for size in (2, 3, 4, 3):
+            compiled(torch.ones(size, 4), torch.ones(4, 4, requires_grad=True)).sum().backward()
+    torch._dynamo.reset()
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert [row.calls for row in reader.rows(BackendEntry) if row.direction == "backward"] == calls == [1, 2, 1]
+        assert [row.direction for row in reader.rows(PublishedStage)] == ["backward"] * 3

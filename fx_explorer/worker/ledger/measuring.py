@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import torch
 
-from fx_explorer.capture.dynamo.breaks.frame_clock import ClockCosts, FrameClock
+from fx_explorer.capture.dynamo.breaks.frame_clock import IN_BYTECODE, ClockCosts, FrameClock
 from fx_explorer.capture.inductor.cuda_graph_runs import CudaGraphRuns, runs_in_words
 from fx_explorer.capture.inductor.cuda_graph_skips import hearing_skips
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
@@ -174,7 +174,7 @@ class _Ledger:
         inline_s = min(timeit.repeat("add((now(), 'part', 1))", globals=names, number=runs, repeat=7)) / runs
         self._clocks.frames.take_raw()
         kinds = dict.fromkeys((*MARKS, "part", "wrapper", "wrapper_end"), inline_s)
-        kinds |= dict.fromkeys(("enter", "leave", "resume"), costs.in_bytecode_s)
+        kinds |= dict.fromkeys(IN_BYTECODE, costs.in_bytecode_s)
         return kinds | dict.fromkeys(("begin", "end"), costs.around_graph_s)
 
     def _guards(self) -> dict[int, float]:
@@ -253,6 +253,6 @@ def _graph_of(step: LedgerStep) -> str:
 
 def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:
     """Return what the clocks take in a call while they stand still."""
-    of_kind = dict.fromkeys(("enter", "leave", "resume"), costs.standing_in_bytecode_s)
+    of_kind: dict[str, float] = dict.fromkeys(IN_BYTECODE, costs.standing_in_bytecode_s)
     of_kind |= dict.fromkeys(("begin", "end"), costs.standing_around_graph_s)
     return sum(of_kind.get(kind, 0.0) for _, kind, _ in ticks)

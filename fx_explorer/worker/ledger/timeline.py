@@ -90,7 +90,7 @@ def _advance(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -> None
     """Bring ``now`` up to date with a tick."""
     if kind in MARKS:
         now.mark, now.frames, now.wrappers, now.around, now.in_graph = kind, [], [], [], False
-    elif kind in ("enter", "leave", "begin", "end", "resume"):
+    elif kind in ("enter", "leave", "raise", "begin", "end", "resume"):
         _follow_frames(now, kind, number, frames)
     elif kind == "wrapper":
         now.wrappers.append(number)
@@ -107,7 +107,7 @@ def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -
         now.frames.append(number)
         now.resumed.discard(number)
         return
-    # Frames that an exception ended left no tick.
+    # Before Python 3.11 frames that an exception ends leave no tick.
     while now.frames and now.frames[-1] != number:
         now.frames.pop()
     now.in_graph = kind == "begin"
@@ -117,13 +117,14 @@ def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -
         del now.wrappers[now.around.pop() :]
     if kind == "resume":
         now.resumed.add(number)
-    if kind == "leave" and now.frames:
+    if kind in ("leave", "raise") and now.frames:
         now.frames.pop()
 
 
 def _was_left(now: _Now, frames: Sequence[Frame]) -> bool:
     """Return whether the innermost frame cannot be running any more when another one is entered: outside
-    of its graph, only a frame that a graph break cuts calls others. An exception ended it.
+    of its graph, only a frame that a graph break cuts calls others. An exception ended it, without a
+    tick (before Python 3.11).
     """
     return bool(now.frames) and not now.in_graph and not frames[now.frames[-1]].is_cut
 
@@ -160,7 +161,7 @@ def _in_frame(kind: str, frame: Frame, has_resumed: bool, looks_up: bool) -> Led
     """Return what a frame does outside of its graph."""
     if kind == "resume":
         return "entry" if looks_up else "python"
-    is_behind_graph = kind in ("end", "leave") or not frame.has_graph
+    is_behind_graph = kind in ("end", "leave", "raise") or not frame.has_graph
     return "break" if frame.is_cut and is_behind_graph and not has_resumed else "bytecode"
 
 

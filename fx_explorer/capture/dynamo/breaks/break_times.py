@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-TickKind = Literal["enter", "begin", "end", "resume", "leave"]
+TickKind = Literal["enter", "begin", "end", "resume", "leave", "raise"]
 """A compiled frame is entered, its graph begins and ends, its rest is about to be called, it is
-left.
+left, or an exception leaves it.
 """
 
 
@@ -109,7 +109,7 @@ def _follow(tick: Tick, frame: TimedFrame, running: list[_Running]) -> None:
         running[-1].is_open, running[-1].is_resuming = False, True
     else:
         _go_on(frame, running)
-    if tick.kind == "leave":
+    if tick.kind in ("leave", "raise"):
         running.pop()
 
 
@@ -120,6 +120,6 @@ def _go_on(frame: TimedFrame, running: list[_Running]) -> None:
 
 
 def _unwind(tick: Tick, running: list[_Running]) -> None:
-    """Take away the frames that an exception ended: they are over, although they left no tick."""
+    """Take away the frames that an exception ended and that left no tick, as before Python 3.11."""
     while running and running[-1].frame != tick.frame:
         running.pop()

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from torch._dynamo import convert_frame
 from torch._dynamo.bytecode_transformation import (
+    InstructionExnTabEntry,
     add_push_null,
     create_call_function,
     create_instruction,
@@ -37,7 +38,12 @@ from fx_explorer.capture.dynamo.breaks.reports import RESUME
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 
-IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave")
+IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
+
+HAS_EXCEPTION_TABLES = sys.version_info >= (3, 11)
+"""Whether bytecode says in a table where an exception goes on. Before, it took instructions that run
+in every call: there a frame that an exception ends leaves no tick.
+"""
 
 RawTick = tuple[float, str, int]
 
@@ -227,8 +233,8 @@ class FrameClock:
 
 
 def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]]) -> types.CodeType:
-    """Return ``code`` with a call where it begins, where it loads its rest to call it, and before
-    each return.
+    """Return ``code`` with a call where it begins, where it loads its rest to call it, before each
+    return, and where an exception leaves it.
     """
 
     def transform(instructions: list[Any], options: dict[str, Any]) -> None:
@@ -239,7 +245,10 @@ def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]
             elif instructions[i].opname == "LOAD_GLOBAL" and instructions[i].argval.startswith("__resume_at_"):
                 _insert(instructions, i, _call(calls["resume"]))
         start = next((i + 1 for i, one in enumerate(instructions) if one.opname == "RESUME"), 0)
-        instructions[start:start] = _call(calls["enter"])
+        entering = _call(calls["enter"])
+        instructions[start:start] = entering
+        if HAS_EXCEPTION_TABLES:
+            _at_exceptions(instructions, start + len(entering), _call(calls["raise"]))
 
     made: types.CodeType = transform_code_object(code, transform)[0]
     return made
@@ -263,6 +272,21 @@ def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
     moved = create_instruction(target.opname, arg=target.arg, argval=target.argval)
     target.opcode, target.opname, target.arg, target.argval = first.opcode, first.opname, first.arg, first.argval
     instructions[position + 1 : position + 1] = [*added[1:], moved]
+
+
+def _at_exceptions(instructions: list[Any], start: int, added: list[Any]) -> None:
+    """Run ``added`` when an exception leaves what begins at ``start``, and let the exception go on, of
+    the same line and traceback. What the code catches itself is no concern of it.
+    """
+    # The stack holds where the exception was raised (lasti), what was handled before, and the exception.
+    handler = [
+        *(create_instruction("PUSH_EXC_INFO"), *added),
+        *(create_instruction("SWAP", arg=2), create_instruction("POP_EXCEPT"), create_instruction("RERAISE", arg=1)),
+    ]
+    for one in instructions[start:]:
+        if one.exn_tab_entry is None:
+            one.exn_tab_entry = InstructionExnTabEntry(instructions[start], instructions[-1], handler[0], 0, lasti=True)
+    instructions += handler
 
 
 def _call(function: Callable[[], None]) -> list[Any]:

@@ -80,6 +80,8 @@ class Names:
     """Sizes that are used by name, in the order in which they were met."""
     roots: dict[str, None] = field(default_factory=dict)
     """Modules that must be imported."""
+    asks_for_graphs: bool = False
+    """Whether an operator takes a nested graph that it reads rather than calls."""
     foreign: dict[str, None] = field(default_factory=dict)
     """Namespaces of operators that are not torch's own: a library or the user's program registers them."""
 

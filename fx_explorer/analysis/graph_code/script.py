@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.code import MAIN_CLASS, import_lines, module_code
+from fx_explorer.analysis.graph_code.code import GRAPH_OF, MAIN_CLASS, import_lines, module_code
 from fx_explorer.analysis.graph_code.expressions import Names, NotPythonError, size_expression
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
@@ -101,6 +101,7 @@ class _Script:
             "",
             "",
             HELPERS.rstrip(),
+            *(["", "", GRAPH_OF.rstrip()] if self._names.asks_for_graphs else []),
             "",
             "",
             *module.lines,

@@ -15,6 +15,7 @@ from functools import cached_property
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.expressions import (
     Names,
+    TOO_DEEP,
     NotPythonError,
     arguments_of,
     arguments_text,
@@ -32,6 +33,9 @@ MAIN_CLASS = "GraphModule"
 
 DEEPEST = 40
 """Graphs within graphs that are written; torch nests a handful, a damaged session any number."""
+
+LONG = 300
+"""Characters of a line below which nothing in it can be nested too deeply."""
 
 GRAPH_OF = '''\
 def graph_of(module):
@@ -243,11 +247,21 @@ def _operator_name(target: str) -> str:
 def statement(node: model.Node, inputs: Sequence[str], names: Names) -> str:
     """Return what a node does as a line of Python. Raises NotPythonError for what cannot be written."""
     if node.op == "get_attr":
-        return f"{_variable(node)} = {attribute(node.target)}"
+        return _readable(f"{_variable(node)} = {attribute(node.target)}")
     positional, named = arguments_of(node.arguments, inputs, names)
     if node.op == "output":
-        return f"return {positional[0] if positional else 'None'}"
-    return f"{_variable(node)} = {_computed(node, positional, named, names)}"
+        return _readable(f"return {positional[0] if positional else 'None'}")
+    return _readable(f"{_variable(node)} = {_computed(node, positional, named, names)}")
+
+
+def _readable(line: str) -> str:
+    """Return a line that Python can compile: a long one may be nested deeper than that, in a damaged session."""
+    if len(line) > LONG:
+        try:
+            compile(f"def f():\n    {line}\n", "line", "exec")
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise NotPythonError(TOO_DEEP) from error
+    return line
 
 
 def _computed(node: model.Node, positional: list[str], named: dict[str, str], names: Names) -> str:

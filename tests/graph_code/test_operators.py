@@ -126,7 +126,7 @@ def test_graphs_nested_deeper_than_any_of_torchs_become_a_sentence(written: Writ
         for depth in range(1000):
             node = model.Node(0, 0, 0, "output", "output", "output", "1")
             graph = model.Graph(0, compilation, "dynamo", "", name=f"inner_{depth}" if depth else "", parent=parent)
-            parent = writer.add_graph(graph, [node], ())
+            parent = writer.add_graph(graph, [node], ()).id
 
     reader: SessionReader = written(write)
     text = graph_code(reader, reader.rows(model.Graph)[0])

@@ -14,8 +14,8 @@ from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.expressions import (
-    Names,
     TOO_DEEP,
+    Names,
     NotPythonError,
     arguments_of,
     arguments_text,
@@ -213,8 +213,8 @@ class _Classes:
         takes = sum(one.op == "placeholder" for one in self.reader.nodes(region))
         if takes != len(positional) - 2:
             raise NotPythonError(
-                f"it gives {len(positional) - 2} inputs to {region.name.rpartition('.')[2]}, which takes {takes} in the session: "
-                "the region was split or changed after it was recorded"
+                f"it gives {len(positional) - 2} to {region.name.rpartition('.')[2]}, which takes {takes} in the session: the "
+                "region was split or changed after it was recorded"
             )
 
     def _source_of(self, node: model.Node) -> str:

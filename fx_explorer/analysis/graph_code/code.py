@@ -14,6 +14,7 @@ from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.expressions import (
+    TOO_DEEP,
     Names,
     NotPythonError,
     arguments_of,
@@ -29,6 +30,28 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import input_names
 
 MAIN_CLASS = "GraphModule"
+
+DEEPEST = 40
+"""Graphs within graphs that are written; torch nests a handful, a damaged session any number."""
+
+LONG = 300
+"""Characters of a line below which nothing in it can be nested too deeply."""
+
+GRAPH_OF = '''\
+def graph_of(module):
+    """Return a module as a GraphModule with one node, which calls it: the operator that takes it asks for a graph."""
+    graph = torch.fx.Graph()
+    taken = [graph.placeholder(name) for name in inspect.signature(module.forward).parameters]
+    graph.output(graph.call_module("body", tuple(taken)))
+    return torch.fx.GraphModule({"body": module}, graph)
+'''
+"""What some higher-order operators need: they read the graph or the metadata of what they call."""
+
+_CALL_ANY_MODULE = {
+    f"higher_order.{name}"
+    for name in ("associative_scan", "cond", "flex_attention", "flex_attention_backward", "invoke_subgraph", "map_impl", "scan")
+} | {"higher_order.while_loop", "higher_order.wrap"}
+"""Higher-order operators that only call the nested graphs that they are given."""
 
 ValueOf = Callable[[model.Node], str]
 """What a script puts into an attribute that a graph reads, as Python; empty for nothing."""
@@ -60,10 +83,11 @@ def graph_code(reader: SessionReader, graph: model.Graph) -> GraphText:
     """Return a graph as the code of a module, with what must be imported at its top."""
     names = Names()
     written = module_code(reader, graph, names)
-    imports = import_lines(names)
-    shift = len(imports) + 2
-    moved = {line + shift: node for line, node in written.node_of_line.items()}
-    return GraphText((*imports, "", "", *written.lines), moved, written.missing, written.inputs)
+    head = [*import_lines(names), "", ""]
+    if names.asks_for_graphs:
+        head += [*GRAPH_OF.splitlines(), "", ""]
+    moved = {line + len(head): node for line, node in written.node_of_line.items()}
+    return GraphText((*head, *written.lines), moved, written.missing, written.inputs)
 
 
 def import_lines(names: Names) -> list[str]:
@@ -101,13 +125,26 @@ class _Classes:
         self._classes.add(class_name)
         self._within.add(graph.id)
         nodes = self.reader.nodes(graph)
-        inner = {name: self._nested_class(one) for name, one in nested(self.reader, graph).items()}
+        within = nested(self.reader, graph)
+        inner = self._inner(nodes, within)
         if self.lines:
             self.lines += ["", ""]
         self.lines.append(f"class {class_name}(torch.nn.Module):")
         self._attributes(nodes, inner)
-        self._forward(graph, nodes)
+        self._forward(graph, nodes, within)
         self._within.discard(graph.id)
+
+    def _inner(self, nodes: Sequence[model.Node], within: dict[str, model.Graph]) -> dict[str, str]:
+        """Write the nested graphs, and return how the attribute of each is made."""
+        if within and len(self._within) >= DEEPEST:
+            self.missing.append(f"Graphs are nested deeper than {DEEPEST} here; the inner ones are not part of this text.")
+            return {}
+        asking = {name for node in nodes if _asks_for_graphs(node) for name in node.subgraph_names}
+        made = {name: f"{self._nested_class(one)}()" for name, one in within.items()}
+        if asking & made.keys():
+            self.names.asks_for_graphs = True
+            self.names.roots["inspect"] = None
+        return {name: f"graph_of({text})" if name in asking else text for name, text in made.items()}
 
     def _nested_class(self, graph: model.Graph) -> str:
         wanted = re.sub(r"\W", "_", graph.name.rpartition(".")[2]) or "nested"
@@ -118,7 +155,7 @@ class _Classes:
 
     def _attributes(self, nodes: Sequence[model.Node], inner: dict[str, str]) -> None:
         """Write what gives the module its nested graphs, and in a script its tensors."""
-        body = [f"        self.{name} = {class_name}()" for name, class_name in inner.items() if name.isidentifier()]
+        body = [f"        self.{name} = {made}" for name, made in inner.items() if name.isidentifier()]
         for node in {one.target: one for one in nodes if one.op == "get_attr" and one.target not in inner}.values():
             shown = printable(value_text(node) or "a value that the session does not describe")
             if self.value_of is None:
@@ -132,7 +169,7 @@ class _Classes:
         if body:
             self.lines += ["    def __init__(self):", "        super().__init__()", *body, ""]
 
-    def _forward(self, graph: model.Graph, nodes: Sequence[model.Node]) -> None:
+    def _forward(self, graph: model.Graph, nodes: Sequence[model.Node], within: dict[str, model.Graph]) -> None:
         """Write the function, with a line for each input: a line can be lit."""
         inputs = [node for node in nodes if node.op == "placeholder"]
         self.lines += ["    def forward(", "        self,"] if inputs else ["    def forward(self):"]
@@ -140,9 +177,9 @@ class _Classes:
             self.node_of_line[len(self.lines)] = node.id
             self.lines.append(f"        {_parameter(node)},")
         self.lines += ["    ):"] if inputs else []
-        self._body(graph, nodes)
+        self._body(graph, nodes, within)
 
-    def _body(self, graph: model.Graph, nodes: Sequence[model.Node]) -> None:
+    def _body(self, graph: model.Graph, nodes: Sequence[model.Node], within: dict[str, model.Graph]) -> None:
         taken = input_names(self.reader, graph)
         place = (0, 0)
         files = {file.id: file_name(file.path) for file in self.reader.rows(model.SourceFile)}
@@ -154,11 +191,31 @@ class _Classes:
                 self.lines.append(f"        # {printable(files.get(node.file, ''))}:{node.line}{self._source_of(node)}")
             self.node_of_line[len(self.lines)] = node.id
             try:
+                if node.subgraph_names:
+                    self._check_region(node, within, taken.get(node.id, ()))
                 self.lines.append(f"        {statement(node, taken.get(node.id, ()), self.names)}")
             except NotPythonError as error:
                 self._cannot(node, str(error))
         if not any(node.op == "output" for node in nodes):
             self.lines.append("        pass")
+
+    def _check_region(self, node: model.Node, within: dict[str, model.Graph], given: Sequence[str]) -> None:
+        """Raise NotPythonError for the call of a region that the session does not have as it is called. AOTAutograd
+        splits regions in two while it makes a joint graph, which calls the halves.
+        """
+        if _operator_name(node.target) != "higher_order.invoke_subgraph":
+            return
+        for name in node.subgraph_names:
+            if name not in within:
+                raise NotPythonError(f"the session does not have {name}, the region that it calls")
+        positional, _ = arguments_of(node.arguments, given, self.names)
+        region = within[node.subgraph_names[0]]
+        takes = sum(one.op == "placeholder" for one in self.reader.nodes(region))
+        if takes != len(positional) - 2:
+            raise NotPythonError(
+                f"it gives {len(positional) - 2} to {region.name.rpartition('.')[2]}, which takes {takes} in the session: the "
+                "region was split or changed after it was recorded"
+            )
 
     def _source_of(self, node: model.Node) -> str:
         stack = self.reader.by_ids(model.Stack, [node.stack]) if node.stack else []
@@ -178,14 +235,33 @@ def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
     return {one.name.rpartition(".")[2]: one for one in rows if one.stage == graph.stage and one.name}
 
 
+def _asks_for_graphs(node: model.Node) -> bool:
+    return node.op == "call_function" and bool(node.subgraph_names) and _operator_name(node.target) not in _CALL_ANY_MODULE
+
+
+def _operator_name(target: str) -> str:
+    """Return ``higher_order.cond`` for each of the names that a session has of it."""
+    return f"higher_order.{target.removeprefix('torch.ops.').removeprefix('higher_order.').rpartition('.')[2]}"
+
+
 def statement(node: model.Node, inputs: Sequence[str], names: Names) -> str:
     """Return what a node does as a line of Python. Raises NotPythonError for what cannot be written."""
     if node.op == "get_attr":
-        return f"{_variable(node)} = {attribute(node.target)}"
+        return _readable(f"{_variable(node)} = {attribute(node.target)}")
     positional, named = arguments_of(node.arguments, inputs, names)
     if node.op == "output":
-        return f"return {positional[0] if positional else 'None'}"
-    return f"{_variable(node)} = {_computed(node, positional, named, names)}"
+        return _readable(f"return {positional[0] if positional else 'None'}")
+    return _readable(f"{_variable(node)} = {_computed(node, positional, named, names)}")
+
+
+def _readable(line: str) -> str:
+    """Return a line that Python can compile: a long one may be nested deeper than that, in a damaged session."""
+    if len(line) > LONG:
+        try:
+            compile(f"def f():\n    {line}\n", "line", "exec")
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise NotPythonError(TOO_DEEP) from error
+    return line
 
 
 def _computed(node: model.Node, positional: list[str], named: dict[str, str], names: Names) -> str:

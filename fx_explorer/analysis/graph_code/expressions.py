@@ -20,6 +20,8 @@ _DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
 _QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({_DEVICE}:\d+)\b""")
 _IS_DEVICE = re.compile(_DEVICE)
 _NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
+_OVERLOAD = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>""")
+"""An operator that is an argument, as torch prints it: what with_effects calls."""
 _CALLS = {"slice", "range", "device", "float"}
 """What an argument's text may call: the values whose text is a call."""
 
@@ -66,6 +68,9 @@ _ROOTS = {"torch", "operator", "math"}
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
+TOO_DEEP = "its arguments are nested deeper than Python can read"
+
+
 class NotPythonError(ValueError):
     """A row holds something that has no Python of its own; the message says what."""
 
@@ -80,8 +85,10 @@ class Names:
     """Sizes that are used by name, in the order in which they were met."""
     roots: dict[str, None] = field(default_factory=dict)
     """Modules that must be imported."""
+    asks_for_graphs: bool = False
+    """Whether an operator takes a nested graph that it reads rather than calls."""
     foreign: dict[str, None] = field(default_factory=dict)
-    """Namespaces of operators that are not torch's own: a library or the user's program registers them."""
+    """Operators that are not torch's own: a library or the user's program registers them."""
 
     def written_device(self, name: str) -> str:
         return self.device.format(json.dumps(name))
@@ -98,15 +105,29 @@ def arguments_of(text: str, inputs: Collection[str], names: Names) -> tuple[list
     if is_shortened(text):
         raise NotPythonError("its arguments are longer than what a session keeps of them")
     quoted = _QUOTED_OR_DEVICE.sub(lambda found: found[1] or f"device({found[2]!r})", text)
+    if "<OpOverload(" in quoted:
+        quoted = _OVERLOAD.sub(lambda found: found[1] or f"overload('{found[2]}.{found[3]}')", quoted)
     try:
         call = ast.parse(f"f({quoted}\n)", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NotPythonError(f"its arguments cannot be written as Python: {_short(text)}") from error
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise NotPythonError(f"its arguments cannot be written as Python: {_short(text)}")
-    written = _Arguments(inputs, names)
-    positional = [written.of(argument) for argument in call.args]
-    return positional, {_name(one): written.of(one.value, one.arg or "") for one in call.keywords}
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise NotPythonError(_no_python(text))
+        written = _Arguments(inputs, names)
+        positional = [written.of(argument) for argument in call.args]
+        return positional, {_name(one): written.of(one.value, one.arg or "") for one in call.keywords}
+    except NotPythonError:
+        raise
+    except (RecursionError, MemoryError) as error:
+        raise NotPythonError(TOO_DEEP) from error
+    except (SyntaxError, ValueError) as error:
+        raise NotPythonError(TOO_DEEP if "too many nested" in str(error) else _no_python(text)) from error
+
+
+def _no_python(text: str) -> str:
+    """Say which part of the arguments has no Python; all of them when no part stands out."""
+    part = re.search(r"<[^<>]*>", text)
+    if part:
+        return f"its arguments cannot be written as Python: {_short(part[0])} is a value without a text"
+    return f"its arguments cannot be written as Python: {_short(text)}"
 
 
 def _name(one: ast.keyword) -> str:
@@ -167,6 +188,8 @@ class _Arguments:
         return dotted
 
     def _call(self, function: str, node: ast.Call) -> str:
+        if function == "overload" and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+            return importable(str(node.args[0].value), self._names)
         if function not in _CALLS:
             raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
         positional = [self.of(one) for one in node.args]
@@ -276,7 +299,7 @@ def importable(target: str, names: Names) -> str:
 def _operator(target: str, names: Names) -> str:
     namespace = target.partition(".")[0]
     if namespace not in IS_TORCHS:
-        names.foreign[namespace] = None
+        names.foreign[".".join(target.split(".")[:2])] = None
     for module in _DEFINED_IN.get(namespace, ()):
         names.roots[module] = None
     return f"torch.ops.{target}"

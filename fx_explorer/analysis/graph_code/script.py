@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.code import MAIN_CLASS, import_lines, module_code
+from fx_explorer.analysis.graph_code.code import GRAPH_OF, MAIN_CLASS, import_lines, module_code
 from fx_explorer.analysis.graph_code.expressions import Names, NotPythonError, size_expression
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
@@ -74,6 +74,15 @@ def shown(value):
 '''
 
 
+REGISTERED = '''\
+def registered(operator):
+    """Stop when torch does not have an operator that is not its own."""
+    namespace, _, name = operator.partition(".")
+    if not hasattr(getattr(torch.ops, namespace), name):
+        raise SystemExit(f"{operator} is not registered: import the file or the library that defines it, below the imports.")
+'''
+
+
 def graph_script(reader: SessionReader, graph: model.Graph, head: Sequence[str]) -> str:
     """Return the text of the script. ``head``: sentences that say which graph of what it is."""
     return _Script(reader, graph).text(head)
@@ -91,8 +100,11 @@ class _Script:
         module = module_code(self._reader, self._graph, self._names, self._attribute)
         inputs = [line for node in module.inputs for line in self._input(node)]
         symbols = self._symbols()
-        for namespace in self._names.foreign:
-            self._said.append(f"Operators of {namespace} are not torch's: import what registers them before this runs.")
+        foreign = list(self._names.foreign)
+        for operator in foreign:
+            self._said.append(
+                f"{operator} is not torch's: import the file or the library that registers it, below the imports."
+            )
         said = list(dict.fromkeys([*module.missing, *self._said]))
         parts = [
             self._head([*head, f"torch was {self._release()}.", RANDOM, *said]),
@@ -101,6 +113,8 @@ class _Script:
             "",
             "",
             HELPERS.rstrip(),
+            *(["", "", REGISTERED.rstrip()] if foreign else []),
+            *(["", "", GRAPH_OF.rstrip()] if self._names.asks_for_graphs else []),
             "",
             "",
             *module.lines,
@@ -112,6 +126,7 @@ class _Script:
             "",
             "",
             'if __name__ == "__main__":',
+            *(f"    registered({one!r})" for one in foreign),
             f"    module = {MAIN_CLASS}()",
             "    with torch.no_grad():",
             "        outputs = module(*inputs())",

@@ -43,10 +43,10 @@ def split_arguments(text: str) -> tuple[str, str]:
         return "()", "{}"
     try:
         call = ast.parse(f"f({text}\n)", mode="eval").body
+        if not isinstance(call, ast.Call):
+            return f"({text})", "{}"
+        positional = ", ".join(map(ast.unparse, call.args))
+        named = ", ".join(f"{one.arg!r}: {ast.unparse(one.value)}" for one in call.keywords)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return f"({text})", "{}"
-    if not isinstance(call, ast.Call):
-        return f"({text})", "{}"
-    positional = ", ".join(map(ast.unparse, call.args))
-    named = ", ".join(f"{one.arg!r}: {ast.unparse(one.value)}" for one in call.keywords)
     return f"({positional}{',' * (len(call.args) == 1)})", f"{{{named}}}"

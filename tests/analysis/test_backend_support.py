@@ -138,7 +138,8 @@ def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(
     assert said[1] == f"5 operators are in 2 segments: {shares}. PyTorch runs the other 2."
     assert said[2].startswith("Of what is not supported, aten.i0 (1 call, ")
     assert said[3].startswith(
-        "fx-explorer asked operator_support of small_backend.py, a LinearLayers, and had torch's partitioner"
+        "fx-explorer asked operator_support of small_backend.py, an object of its class LinearLayers, and had torch's "
+        "partitioner"
     )
     assert split_words(graph) == [
         "aten.i0 is not supported (only linear layers and ReLU are taken), and segment 2 needs its result, "

@@ -209,8 +209,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("skip_guards_on_globals", "did you mean skip_guard_on_globals_unsafe? torch"),
         ("xyz", "there is no guard filter 'xyz'. torch"),
         ("nofile.py:f", "there is no such file"),
-        ("keep.py:missing", "keep.py has no function 'missing' that could be a guard filter"),
-        ("keep.py:number", "keep.py:number is no function: it is of type int"),
+        ("keep.py:missing", "keep.py has nothing named 'missing' that could be a guard filter"),
+        ("keep.py:number", "keep.py:number is not callable: it is of type int"),
         ("bad.py:f", "bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)"),
         ("leaves.py:f", "leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)"),
         (3, "guard_filter_fn=3 is no name of a filter"),
@@ -351,8 +351,8 @@ def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(file: str, mon
         ("nofile.py:f", "the backend nofile.py:f cannot be loaded: there is no such file"),
         ("bad.py:f", "the backend bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)"),
         ("leaves.py:f", "the backend leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)"),
-        ("keep.py:number", "the backend keep.py:number is no function: it is of type int"),
-        ("keep.py:missing", "keep.py has no function 'missing' that could be a backend"),
+        ("keep.py:number", "the backend keep.py:number is not callable: it is of type int"),
+        ("keep.py:missing", "keep.py has nothing named 'missing' that could be a backend"),
     ):
         with pytest.raises(TargetError) as raised:
             use_backend(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.ending.refusals import in_plain_words
 from fx_explorer.worker.target.backends import use_backend
 from fx_explorer.worker.target.calling import check_device, prepare_training
 from fx_explorer.worker.target.place import locate
@@ -238,8 +240,17 @@ class TestBackendOfAFile:
         [
             (None, "mine", "there is no such file"),
             ("raise ValueError('no')", "mine", r"ValueError: no \(line 1 of"),
-            ("def other(): ...", "mine", "has no function 'mine' that could be a backend"),
-            ("mine = 3", "mine", "is no function: it is of type int"),
+            (
+                "def other(): ...",
+                "mine",
+                "has nothing named 'mine' that could be a backend; the callables of backends.py are other$",
+            ),
+            ("mine = 3", "mine", "is not callable: it is of type int; backends.py has no callable of its own$"),
+            (
+                "from math import sqrt\nclass A: ...\nb = lambda gm, i: gm\n_c = b",
+                "mine",
+                "the callables of backends.py are A, b$",
+            ),
         ],
     )
     def test_what_is_none_is_a_usage_error(self, tmp_path: Path, content: str | None, name: str, told: str) -> None:
@@ -249,6 +260,37 @@ class TestBackendOfAFile:
         with pytest.raises(TargetError, match=told) as raised:
             use_backend(f"{file}:{name}")
         assert raised.value.exit_code == 2
+
+    @pytest.mark.parametrize(
+        ("content", "told"),
+        [
+            ("\ndef mine(gm, inputs):\n    gm.print_readable", r"the backend mine \({file}:2\) returned None"),
+            ("def mine(gm, inputs): return 'x'", r"the backend mine \({file}:1\) returned an object of type str"),
+            (
+                "class Of:\n    def __call__(self, gm, inputs): return 3\nmine = Of()",
+                r"the backend (Of\.)?__call__ \({file}:2\) returned an object of type int",
+            ),
+        ],
+    )
+    def test_one_that_returns_no_callable_is_told_by_its_place(self, tmp_path: Path, content: str, told: str) -> None:
+        file = tmp_path / "backends.py"
+        file.write_text(content)
+        use_backend(f"{file}:mine")
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+            torch.compile(lambda x: x + 1, backend=f"{file}:mine")(torch.zeros(1))
+        words = in_plain_words(raised.value)
+        assert re.match(told.format(file=re.escape(str(file))), words)
+        assert "A backend must return a callable" in words
+
+    def test_one_that_raises_is_told_in_its_own_words(self, tmp_path: Path) -> None:
+        file = tmp_path / "backends.py"
+        file.write_text("def mine(gm, inputs): raise AssertionError('mine')")
+        use_backend(f"{file}:mine")
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+            torch.compile(lambda x: x + 1, backend=f"{file}:mine")(torch.zeros(1))
+        assert in_plain_words(raised.value) == ""
 
 
 @pytest.mark.parametrize("name", ["cpuu", "cuda:77"])

@@ -41,7 +41,7 @@ class Declared:
 
 def declared_by(backend: Any) -> Declared | None:
     """Return what a backend declares; None where it declares nothing."""
-    for function in _functions_of(backend):
+    for function in functions_of(backend):
         found = getattr(function, NAME, None)
         if _can_be_meant(found):
             return _declared(found, f"{NAME} of {_name(function)}")
@@ -56,7 +56,7 @@ def _can_be_meant(found: object) -> bool:
     return found is not None and not isinstance(found, types.ModuleType)
 
 
-def _functions_of(backend: Any) -> Iterator[Any]:
+def functions_of(backend: Any) -> Iterator[Any]:
     """Yield the function that the user wrote, beneath what torch put around it, and the compilers
     that it gives to AOTAutograd.
     """
@@ -122,8 +122,7 @@ def _cannot_be_asked(where: str, why: str) -> Declared:
 
 
 def _described(found: Any) -> str:
-    kind = type(found)
-    return f"an {kind.__qualname__}" if kind.__qualname__[:1] in "AEIOU" else f"a {kind.__qualname__}"
+    return f"an object of its class {type(found).__qualname__}"
 
 
 def _of_a_node(function: Callable[..., object]) -> Ask:

@@ -1,5 +1,5 @@
 """Explain in one sentence what torch raises because it was told to be strict (fullgraph,
-fail_on_recompile, error_on_recompile).
+fail_on_recompile, error_on_recompile), or because a backend returned nothing that can be called.
 
 torch: torch/_dynamo/exc.py (``Unsupported``, ``RecompileError``), torch/_dynamo/eval_frame.py
 (``fail_callback``).
@@ -38,11 +38,15 @@ def told_by_us(error: BaseException) -> BaseException:
 
 
 def in_plain_words(error: BaseException) -> str:
-    """Return which break or call was refused, and where; empty for any other exception."""
+    """Return which break, call or backend was refused, and where; empty for any other exception."""
     if "torch" not in sys.modules:
         return ""
     from torch._dynamo import exc
 
+    if isinstance(error, exc.BackendCompilerFailed):
+        from fx_explorer.worker.ending.backend_result import not_callable
+
+        return not_callable(error)
     if isinstance(error, exc.Unsupported):
         return _broke(error)
     if isinstance(error, exc.RecompileError):

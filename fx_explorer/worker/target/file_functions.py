@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fx_explorer.errors import TargetError
 from fx_explorer.worker.target import loading
 
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
+
+MOST_NAMES = 20
+"""Callables of a file that are named where the one that was wanted is not there."""
 
 
 def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
@@ -36,12 +41,33 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
         # The program that is compiled is another one.
         sys.argv[:], sys.path[:] = words, paths
     if not hasattr(module, name):
-        raise TargetError(f"{file} has no function {name!r} that could be a {what}")
+        raise TargetError(f"{file} has nothing named {name!r} that could be a {what}; {_callables_in(module, file)}")
     function = getattr(module, name)
     if not callable(function):
-        raise TargetError(f"the {what} {spelled} is no function: it is of type {type(function).__name__}")
+        raise TargetError(
+            f"the {what} {spelled} is not callable: it is of type {type(function).__name__}; {_callables_in(module, file)}"
+        )
     result: Callable[..., Any] = function
     return result
+
+
+def _callables_in(module: ModuleType, file: Path) -> str:
+    """Return which callables the file has of its own, not those that it imports."""
+    names = [
+        name for name, value in vars(module).items() if callable(value) and not name.startswith("_") and _is_of(module, value)
+    ]
+    if not names:
+        return f"{file.name} has no callable of its own"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"the callables of {file.name} are {', '.join(names[:MOST_NAMES])}{more}"
+
+
+def _is_of(module: ModuleType, value: object) -> bool:
+    """Return whether a module made a value: its functions, its classes, and their objects."""
+    if isinstance(value, functools.partial):
+        value = value.func
+    made_in = getattr(value, "__module__", None) or type(value).__module__
+    return bool(made_in == module.__name__)
 
 
 def with_line(error: BaseException, file: Path) -> str:

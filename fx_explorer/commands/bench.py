@@ -49,9 +49,9 @@ examples:
   fx-explorer bench model.py --backends inductor,my_backend.py:compile -o bench.fxs
   fx-explorer bench bench.fxs --format markdown                     once more, from what was saved
 
-exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes
-too long or has no figure at all · 3 the program
-raises uncompiled, too · 4 it dies or takes too long uncompiled, too · 130 stopped: what was measured is told
+exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes too long or has no figure
+at all · 3 the program raises uncompiled, too · 4 it dies or takes too long uncompiled, too · 130 stopped: what was
+measured is told
 """
 
 

@@ -12,12 +12,15 @@ from fx_explorer.model import GATES, Compilation
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.stepping import Stepping
 
+OF_INDUCTOR_IN_ORDER = ["pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code"]
+"""A backend of one's own may call Inductor."""
+
 
 @pytest.mark.parametrize(
     ("backends", "gates"),
     [
         (["inductor"], [gate for gate in GATES if gate != "backend"]),
-        (["mine.py:compile"], ["dynamo", "joint", "partition", "backend"]),
+        (["mine.py:compile"], ["dynamo", "joint", "partition", "backend", *OF_INDUCTOR_IN_ORDER]),
         (["inductor", "mine.py:compile"], list(GATES)),
     ],
 )

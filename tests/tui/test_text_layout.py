@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import pytest
+from rich.cells import cell_len
 
 from fx_explorer.tui.panes.pane import CELLS_SEEN
 from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_painter import cut_cells
 from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
 from fx_explorer.tui.widgets.text_layout import WrappedRows, folded
 from tests.tui.conftest import OpenApp
@@ -16,29 +20,27 @@ SIZE = (24, 12)
 
 
 def test_each_level_of_four_cells_is_shown_as_two() -> None:
-    shown = [folded(KERNEL.split("\n")).text(line) for line in KERNEL.split("\n")]
+    shown = [folded(KERNEL).text(line) for line in KERNEL.split("\n")]
     assert [len(line) - len(line.lstrip()) for line in shown] == [0, 2, 4, 6, 4, 2, 0]
 
 
 def test_what_all_lines_have_in_common_is_left_out() -> None:
-    assert folded(["\t\tmov.u32", "\t\t\tadd", "", "\t\tret"]).text("        mov.u32") == "mov.u32"
+    assert folded("\t\tmov.u32\n\t\t\tadd\n\n\t\tret").text("        mov.u32") == "mov.u32"
 
 
 def test_lines_that_are_aligned_under_each_other_stay_in_their_level() -> None:
     """A continued argument list stands 13 cells to the right: three levels and a cell."""
-    assert folded(KERNEL.split("\n")).text(" " * 13 + "b)") == " " * 7 + "b)"
+    assert folded(KERNEL).text(" " * 13 + "b)") == " " * 7 + "b)"
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "a\n  b\n    c", "   "])
 def test_a_text_of_small_or_no_levels_stays_as_it_is(text: str) -> None:
     lines = text.split("\n")
-    assert [folded(lines).text(line) for line in lines if line.strip()] == [line for line in lines if line.strip()]
+    assert [folded(text).text(line) for line in lines if line.strip()] == [line for line in lines if line.strip()]
 
 
 @pytest.mark.parametrize("text", ["word " * 40, "x" * 100, "    " + "indented, " * 20, "文字" * 40, "", "a" + "b" * 19])
 def test_the_rows_of_a_wrapped_line_are_all_of_it(text: str) -> None:
-    from fx_explorer.tui.widgets.line_painter import cut_cells
-
     rows = WrappedRows([text, "next"], 20)
     parts = [rows.part(row) for row in rows.rows_of(0)]
     assert "".join(cut_cells(text, start, 10**6 if stop is None else stop) for start, stop in parts) == text
@@ -81,7 +83,7 @@ async def test_cursor_and_marks_stay_on_their_lines_when_lines_are_wrapped_and_w
 async def test_what_is_copied_has_its_indentation_and_is_one_line_however_it_is_wrapped() -> None:
     async with LinesApp(CodeView(KERNEL)).run_test(size=SIZE) as pilot:
         view = pilot.app.view
-        view.fold_indentation()
+        view.load(KERNEL, "cpp", indentation=folded(KERNEL))
         view.wraps = True
         await pilot.pause()
         view.move_to(view.rows_of_line(3)[-1])
@@ -135,3 +137,22 @@ async def test_names_that_differ_at_their_ends_are_told_apart() -> None:
         shown = [row.split()[0].lstrip("▸") for row in pilot.app.shown()[1:3]]
         assert [name[-2:] for name in shown] == ["_2", "_5"]
         assert all(name.startswith("triton") and "…" in name and len(name) == 20 for name in shown)
+
+
+@pytest.mark.parametrize("character", ["x", "文", "é"])
+def test_a_line_of_a_million_characters_is_wrapped_row_by_row(character: str) -> None:
+    """Each row looks at no more of the line than it shows: otherwise this would take hours."""
+    rows = WrappedRows([character * 1_000_000], 60)
+    # The first row has 60 cells, each further one is indented by two.
+    assert len(rows) == 1 + ceil((cell_len(character) * 1_000_000 - 60) / 58)
+
+
+async def test_a_pane_that_was_too_narrow_for_any_row_keeps_its_line() -> None:
+    async with LinesApp(CodeView("\n".join(["some words that go on"] * 9))).run_test(size=SIZE) as pilot:
+        view = pilot.app.view
+        view.wraps = True
+        view.move_to(view.rows_of_line(6)[0])
+        for width in (2, 24):
+            await pilot.resize_terminal(width, 12)
+            await pilot.pause()
+        assert view.line_of_row(view.cursor) == 6

@@ -38,6 +38,8 @@ NEEDY = NET.replace("width=4", "width, depth")
 
 @pytest.fixture(autouse=True)
 def _untouched_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    import triton  # noqa: F401 - its C part cannot be loaded twice, and torch may import it within a test
+
     before = set(sys.modules)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", list(sys.argv))

@@ -15,6 +15,7 @@ _KEY_NAMES = {
     "vertical_line": "|",
     "comma": ",",
     "semicolon": ";",
+    "backslash": "\\",
     "enter": "⏎",
     "escape": "esc",
     "up": "↑",

@@ -19,12 +19,13 @@ NOTHING_LEFT = "Everything is compiled, and nothing waits. A compiles another va
 SAVED = "This is a saved session: there is no compiler to step through. Open its target with fx-explorer TARGET."
 GONE = "The worker has ended. r captures again."
 
-
 OF_INDUCTOR: frozenset[Gate] = frozenset(("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code"))
 """Gates that only Inductor comes through."""
 
 WITH_INDUCTOR = frozenset(("", "inductor", "regional_inductor"))
 """Backends that end in Inductor; the empty name is that of a compilation whose backend is not known yet."""
+
+IF_IT_CALLS_INDUCTOR = "only where your backend calls Inductor"
 
 
 class Stepping:
@@ -68,21 +69,27 @@ class Stepping:
     async def run_to(self) -> None:
         if self._at_gate() is None:
             return
-        choices = [Choice(f"after {GATE_WORDS[gate]}", gate, gate) for gate in self._gates_ahead()]
+        ahead, backends = self._gates_ahead(), self._backends()
+        unsure = OF_INDUCTOR if backends and not backends & WITH_INDUCTOR else frozenset[Gate]()
+        choices = [
+            Choice(f"after {GATE_WORDS[gate]}", IF_IT_CALLS_INDUCTOR if gate in unsure else gate, gate) for gate in ahead
+        ]
         gate = await ask(self.app, Chooser("Go on until the compiler has come through", matching(choices)))
         if gate:
             self._leave_gate(Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}")
 
     def _gates_ahead(self) -> list[Gate]:
-        """Return the gates that can be run to. Inductor publishes no stage of its own, and no other backend
-        has those of Inductor.
+        """Return the gates that can be run to. Inductor publishes no stage of its own. Another backend may
+        call Inductor, which is not known before it does: its gates come last.
         """
-        reader = self._services.stepped_session
-        backends = {row.backend for row in reader.rows(Compilation)} if reader else set()
-        others = backends - WITH_INDUCTOR
-        if not others:
+        backends = self._backends()
+        if not backends - WITH_INDUCTOR:
             return [gate for gate in GATES if gate != "backend"]
-        return [gate for gate in GATES if gate not in OF_INDUCTOR or backends & WITH_INDUCTOR]
+        return list(GATES) if backends & WITH_INDUCTOR else sorted(GATES, key=OF_INDUCTOR.__contains__)
+
+    def _backends(self) -> set[str]:
+        reader = self._services.stepped_session
+        return {row.backend for row in reader.rows(Compilation)} if reader else set()
 
     def abort_compile(self) -> None:
         live = self._worker()

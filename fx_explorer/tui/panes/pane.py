@@ -24,6 +24,7 @@ from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, folded
 
 MAX_LINES_MEASURED = 50
 
@@ -160,9 +161,9 @@ class Pane(TellsUnreadable, Vertical):
         shown = self._shown.lines
         if shown is not None:
             text = code_of(language, text, shown)
-        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown)
-        if self.document and self.document.kind == "artifact":  # nobody indented it with care
-            self._code.fold_indentation()
+        is_generated = self.document is not None and self.document.kind == "artifact"
+        indentation = folded(text) if is_generated else AS_IT_IS  # what somebody wrote is shown as written
+        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, indentation=indentation)
 
     def say(self, words: str) -> None:
         """Show why an empty pane is empty, or the progress of the work that will fill it."""

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from fx_explorer.highlight import TAB_SIZE, Lines, printable
 from fx_explorer.tui.widgets.line_painter import Piece, crop
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LINES_LOOKED_AT, WrappedRows, folded, hanging
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, Indentation, WrappedRows, hanging
 
 
 class CodeView(LineView):
@@ -17,8 +17,8 @@ class CodeView(LineView):
     of annotations.
 
     Lines count from 0, as everywhere in the application; the numbers that the user sees count from
-    1. The indentation of code that nobody wrote can be folded, and long lines wrapped: a line then
-    takes several rows, and what LineView calls a line is a row (``line_of_row``, ``rows_of_line``).
+    1. Indentation can be folded and long lines wrapped. A wrapped line takes several rows, and what
+    LineView calls a line is such a row (``line_of_row``, ``rows_of_line``).
     """
 
     def __init__(
@@ -41,30 +41,31 @@ class CodeView(LineView):
         self._indentation = AS_IT_IS
         self._wraps = False
         self._wrapped: WrappedRows | None = None
-        """The rows of the lines, once they are known for this width; only while lines are wrapped."""
+        """The rows that lines take now; None where each has one. Cursor and marks count in these."""
 
     # what an application uses
 
-    def load(self, text: str, language: str = "text", *, line: int = 0, numbers: Sequence[int] | None = None) -> None:
+    def load(
+        self,
+        text: str,
+        language: str = "text",
+        *,
+        line: int = 0,
+        numbers: Sequence[int] | None = None,
+        indentation: Indentation = AS_IT_IS,
+    ) -> None:
         """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find
         looks again.
 
         ``numbers`` are the lines' own numbers, from 0, where the text leaves some out.
+        ``indentation`` says how much of it is shown; what is copied has all of it.
         """
-        self._lines, self._wrapped, self._indentation = Lines(text, language), None, AS_IT_IS
+        self._lines, self._wrapped, self._indentation = Lines(text, language), None, indentation
         self._numbers = numbers
         self._annotations, self._annotation_width = {}, 0
         self.forget_place()
-        self.content_changed()
+        self._lay_out()
         self.move_to(self.rows_of_line(line)[0], center=True)
-
-    def fold_indentation(self) -> None:
-        """Show each level of the indentation of this text as two cells, and what all lines have in
-        common as none. What is copied has all of it.
-        """
-        self._wrapped = None
-        self._indentation = folded(map(self._lines.raw, range(min(len(self._lines), LINES_LOOKED_AT))))
-        self.content_changed()
 
     @property
     def wraps(self) -> bool:
@@ -73,7 +74,8 @@ class CodeView(LineView):
 
     @wraps.setter
     def wraps(self, wraps: bool) -> None:
-        self._lay_out(wraps)
+        self._wraps = wraps
+        self._lay_out()
 
     def append(self, text: str) -> None:
         """Add text at the end. A cursor on the last line stays on the last line, so that the user
@@ -81,8 +83,7 @@ class CodeView(LineView):
         """
         was_at_end = self.cursor >= self.line_count - 1
         self._lines.append(text)
-        self._wrapped = None
-        self.content_changed()
+        self._lay_out()
         if was_at_end:
             self.move_to(self.line_count - 1)
 
@@ -93,7 +94,7 @@ class CodeView(LineView):
         """
         self._annotations = {line: (printable(text), kind) for line, (text, kind) in annotations.items()}
         self._annotation_width = max((cell_len(text) for text, _ in self._annotations.values()), default=-1) + 1
-        self._lay_out(self._wraps)
+        self._lay_out()
 
     @property
     def text(self) -> str:
@@ -108,36 +109,30 @@ class CodeView(LineView):
 
     def line_of_row(self, row: int) -> int:
         """Return the line of the text that a row shows."""
-        rows = self._rows
-        return rows.line_of(row) if rows else row
+        return self._wrapped.line_of(row) if self._wrapped else row
 
     def rows_of_line(self, line: int) -> range:
         """Return the rows that a line of the text takes."""
-        rows = self._rows
-        return rows.rows_of(line) if rows else range(line, line + 1)
+        return self._wrapped.rows_of(line) if self._wrapped else range(line, line + 1)
 
     def rows_of_lines(self, lines: frozenset[int]) -> frozenset[int]:
-        rows = self._rows
+        rows = self._wrapped
         return frozenset(row for line in lines for row in rows.rows_of(line)) if rows else lines
-
-    @property
-    def _rows(self) -> WrappedRows | None:
-        """Return the rows of the lines; None where each line has one."""
-        if not self._wraps or self._row_room <= 0:
-            return None
-        if self._wrapped is None:
-            self._wrapped = WrappedRows(map(self._shown_text, range(len(self._lines))), self._row_room)
-        return self._wrapped
 
     @property
     def _row_room(self) -> int:
         return self.body_width - 1
 
-    def _lay_out(self, wraps: bool) -> None:
-        """Lay the lines out anew, with the cursor and what is lit on the same lines."""
+    def _lay_out(self) -> None:
+        """Lay the lines out for this width, with the cursor and what is lit on the same lines."""
         line, lit = self.line_of_row(self.cursor), frozenset(map(self.line_of_row, self.marks))
         top = self.line_of_row(self.scroll_offset.y)
-        self._wraps, self._wrapped = wraps, None
+        is_wrapped = self._wraps and self._row_room > 0 and len(self._lines)
+        if not is_wrapped and self._wrapped is None:
+            self.content_changed()  # rows are lines, as before
+            return
+        texts = map(self._shown_text, range(len(self._lines)))
+        self._wrapped = WrappedRows(texts, self._row_room) if is_wrapped else None
         self.content_changed()
         self.scroll_lines_to(self.rows_of_line(top)[0])
         self.marks = self.rows_of_lines(lit)
@@ -145,18 +140,18 @@ class CodeView(LineView):
 
     def on_resize(self) -> None:
         if self._wraps:
-            self._lay_out(wraps=True)
+            self._lay_out()
 
     # what LineView asks
 
     @property
     def line_count(self) -> int:
-        rows = self._rows
+        rows = self._wrapped
         return len(rows) if rows else len(self._lines)
 
     @property
     def content_width(self) -> int:
-        if self._rows:
+        if self._wrapped:
             return self._row_room
         text = self._lines.text
         cells = self._lines.longest * (1 if text.isascii() else 2)
@@ -185,7 +180,7 @@ class CodeView(LineView):
         return tokens
 
     def line_tokens(self, row: int) -> Sequence[Piece]:
-        rows = self._rows
+        rows = self._wrapped
         if rows is None:
             return self._indentation.tokens(self._lines[row])
         line = rows.line_of(row)
@@ -202,7 +197,7 @@ class CodeView(LineView):
         """Return for the first row of a line all of it, so that a find does not depend on where the line
         is wrapped.
         """
-        rows = self._rows
+        rows = self._wrapped
         if rows is None:
             return [self._shown_text(line) for line in range(start, stop)]
         return [self._shown_text(rows.line_of(row)) if rows.is_first(row) else "" for row in range(start, stop)]

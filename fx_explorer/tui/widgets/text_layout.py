@@ -65,11 +65,13 @@ class Indentation:
 AS_IT_IS = Indentation()
 
 
-def folded(lines: Iterable[str]) -> Indentation:
-    """Return how to show lines so that each level of indentation takes two cells.
+def folded(text: str) -> Indentation:
+    """Return how to show a text so that each level of its indentation takes two cells, and what all lines
+    have in common none.
 
     A level is the step by which lines most often go further to the right. Steps of two cells and less stay.
     """
+    lines = text.split("\n", LINES_LOOKED_AT)[:LINES_LOOKED_AT]
     cells = [_blanks(line.expandtabs(TAB_SIZE)) for line in lines if line.strip()]
     steps = Counter(after - before for before, after in pairwise(cells) if after > before)
     step = steps.most_common(1)[0][0] if steps else 0
@@ -136,12 +138,14 @@ def _cuts(text: str, room: int) -> list[int]:
     """
     cells = len(text) if text.isascii() else cell_len(text)
     cuts: list[int] = []
-    start, width = 0, room
+    start, at, width = 0, 0, room
     while cells - start > width:
-        row = cut_cells(text, start, start + width)
-        at = max(row.rfind(" "), row.rfind(",")) + 1
-        taken = at if at > len(row) * 2 // 3 else len(row)
-        start += cell_len(row[:taken])
+        row = cut_cells(text[at : at + width], 0, width)  # no more of the text is looked at: a line may be of megabytes
+        if cell_len(row[-1:]) == 1 and cell_len(text[at + len(row) - 1]) == 2:
+            row = row[:-1]  # half a wide character was made a blank
+        gap = max(row.rfind(" "), row.rfind(",")) + 1
+        taken = row[:gap] if gap > len(row) * 2 // 3 else row
+        start, at = start + cell_len(taken), at + len(taken)
         cuts.append(start)
         width = room - hanging(text, room)
     return cuts

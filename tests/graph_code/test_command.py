@@ -49,6 +49,15 @@ def test_words_that_fit_several_graphs_ask_for_a_number(hand: Hand, capsys: pyte
     assert "Forward · post-grad" in told
 
 
+@pytest.mark.parametrize("number", ["0", "99"])
+def test_a_number_that_no_graph_has_fits_no_word_of_a_title(
+    hand: Hand, capsys: pytest.CaptureFixture[str], number: str
+) -> None:
+    """Every title has a 0: that of its compilation, [0/0]."""
+    assert main(["graph", str(hand.path), number]) == 2
+    assert f"no graph is called '{number}'; there are:" in capsys.readouterr().err
+
+
 def test_the_file_is_written_and_a_file_of_the_users_is_not_replaced(
     hand: Hand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

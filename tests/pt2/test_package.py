@@ -40,6 +40,19 @@ def kept(package: Path, session: Path) -> SessionReader:
     return SessionReader(session)
 
 
+@pytest.mark.parametrize("name", [[], ["forward"]])
+def test_asked_for_a_graph_it_says_what_it_has_instead(
+    package: Path, name: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["graph", str(package), *name]) == (2 if name else 0)
+    printed = capsys.readouterr()
+    told = printed.err if name else printed.out
+    assert "A package of AOTInductor has no graph" in told
+    assert "torch.export.save" in told
+    for document in ("Wrapper · cabc.wrapper.cpp", "Metadata · cabc.wrapper_metadata.json", "Wrapper · x.wrapper.cpp"):
+        assert document in told
+
+
 def test_its_texts_are_documents_and_its_binaries_are_listed(package: Path, tmp_path: Path) -> None:
     with kept(package, tmp_path / "s.fxs") as reader:
         found = documents(reader)

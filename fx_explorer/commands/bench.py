@@ -111,7 +111,7 @@ def _check_saved(arguments: argparse.Namespace) -> None:
 def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None) -> int:
     """Print what the session's bench found. Raises UsageError when it has none."""
     from fx_explorer.analysis.bench.cells import bench_figures
-    from fx_explorer.analysis.bench.verdict import problems
+    from fx_explorer.analysis.bench.verdict import problems, without_figures
     from fx_explorer.report.performance.bench_picture import bench_plot, bench_svg
     from fx_explorer.report.performance.bench_report import FORMATS
 
@@ -124,7 +124,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
         print(bench_plot(figures, min(size.columns, MAX_WIDTH), PLOT_HEIGHT, colours=sys.stdout.isatty()))
     if svg:
         svg.write_text(bench_svg(figures))
-    return int(bool(problems(figures)))
+    return int(bool(problems(figures) or without_figures(figures)))
 
 
 async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int:

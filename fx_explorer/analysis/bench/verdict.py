@@ -42,20 +42,16 @@ def problems(figures: BenchFigures) -> list[str]:
     """
     wrong = (_wrong_results(name, figures.of_contender(name)) for name in figures.contenders)
     failed = _not_measured([one for one in figures.cells if one.cell.state in FAILED])
-    return [*filter(None, wrong), *failed, *_without_figures(figures)]
+    return [*filter(None, wrong), *failed]
 
 
-def _without_figures(figures: BenchFigures) -> Iterator[str]:
-    """Name the contenders that nothing can be said about, at no size, where nothing that failed says why.
-    What is still being measured, or was stopped by the user, is not told.
+def without_figures(figures: BenchFigures) -> list[str]:
+    """Return the contenders of which a bench that came to its end measured nothing, at no size. The
+    verdict says why.
     """
     if figures.state != "finished":
-        return
-    for name in figures.contenders:
-        cells = figures.of_contender(name)
-        is_known = any(one.rounds for one in cells) or any(one.cell.state in FAILED for one in cells)
-        if not is_known:
-            yield f"{name} has no figures: nothing of it was measured."
+        return []
+    return [name for name in figures.contenders if not any(one.rounds for one in figures.of_contender(name))]
 
 
 def times(interval: Interval) -> str:
@@ -192,7 +188,6 @@ def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
         yield from _cuts(name, figures.of_contender(name))
         yield from _around(name, figures.of_contender(name))
     yield from _not_measured(figures.cells)
-    yield from _without_figures(figures)
     yield from _machine(figures)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
-from fx_explorer.analysis.guards.guard_tree import plain_code
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.sources import user_paths

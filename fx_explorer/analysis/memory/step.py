@@ -17,10 +17,10 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.memory.crossings import Crossings
 from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory, Segment
-from fx_explorer.analysis.memory.naming import InputName, InputNames
 from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.analysis.memory.returned import ReturnedStorages
 from fx_explorer.analysis.memory.sizes import rounded
+from fx_explorer.analysis.naming.values import InputName, InputNames
 from fx_explorer.session import SessionReader
 
 MemoryKind = Literal[

@@ -10,9 +10,9 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
-from fx_explorer.analysis.guards.guard_tree import plain_source
 from fx_explorer.analysis.measured_times import call_time
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_source
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 from fx_explorer.analysis.words import first_line, in_file, size, tensor
 from fx_explorer.session import SessionReader
@@ -35,7 +35,7 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
-        ("Goes on in", [f"{plain_function(name)}  ({name})" for name in found.resume_functions]),
+        ("Goes on in", [plain_function(name) for name in found.resume_functions]),
         ("Calls, with the graphs they became", _tree(reader, found)),
         ("Your stack, innermost last", stack_lines(reader, found.stack)),
         ("torch's own report", reader.text(found.text).splitlines()),

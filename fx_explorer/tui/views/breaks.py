@@ -7,6 +7,7 @@ from dataclasses import replace
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.measured_times import call_time, run_time
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line, in_file
@@ -68,7 +69,7 @@ def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
 
 def _left_row(reader: SessionReader, found: LeftToPython) -> TableRow:
     where = in_file(found.file, found.line)
-    cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, found.function)
+    cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, plain_function(found.function))
     return TableRow(cells, found.place, lambda: Detail(left_text(reader, found)))
 
 
@@ -91,7 +92,7 @@ def _recompile_text(found: ExplainedRecompile) -> str:
     known = (("What to do", found.remedy), ("Called from", f"{file}:{line}" if file else ""), ("Graphs", found.graphs))
     told = [part for title, text in known if text for part in (title, f"  {text}", "")]
     parts = [
-        f"[{found.compilation}] {found.function} was compiled again because {found.in_words}.",
+        f"[{found.compilation}] {plain_function(found.function)} was compiled again because {found.in_words}.",
         "",
         *told,
         f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
+from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
@@ -28,7 +30,7 @@ COLUMNS = (
 
 def memory_table(reader: SessionReader) -> Table:
     values = saved_values(reader)
-    names = user_names(reader, values)
+    names, sizes = user_names(reader, values), SizeNames(reader)
     decided, paths = choices(reader), source_paths(reader)
     whole = saved_total(reader).size_bytes
     return Table(
@@ -37,11 +39,25 @@ def memory_table(reader: SessionReader) -> Table:
         origin="outputs of the forward graph that are inputs of the backward graph",
         columns=COLUMNS,
         rows=[
-            *(_row(value, whole, names.get(value.saved.id, value.saved.name), _why(decided, value)) for value in values),
+            *(_row(value, whole, _Names(names, sizes), _why(decided, value)) for value in values),
             *(_again(one, paths) for one in recomputed(reader)),
         ],
         empty=_why_empty(reader),
     )
+
+
+class _Names(NamedTuple):
+    """The user's names of saved values, and of the sizes in their shapes."""
+
+    names: Mapping[int, str]
+    sizes: SizeNames
+
+    def of(self, value: SavedValue) -> str:
+        return self.names.get(value.saved.id, value.saved.name)
+
+    def tensor(self, value: SavedValue) -> str:
+        saved = value.saved
+        return self.sizes.in_text(saved.compilation, tensor(saved.dtype, saved.shape))
 
 
 def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedValue) -> str:
@@ -60,7 +76,7 @@ def _again(one: Recomputed, paths: Mapping[int, str]) -> TableRow:
     return TableRow(cells, one.place, lambda: Detail(told))
 
 
-def _row(value: SavedValue, whole: int, name: str, reason: str) -> TableRow:
+def _row(value: SavedValue, whole: int, names: _Names, reason: str) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
@@ -68,13 +84,13 @@ def _row(value: SavedValue, whole: int, name: str, reason: str) -> TableRow:
         _kept(value),
         "" if value.shares_with else share(kept or 0, whole),
         saved.kind,
-        name,
-        tensor(saved.dtype, saved.shape),
+        names.of(value),
+        names.tensor(value),
         value.producer or "an input",
         where,
         ", ".join(value.consumers),
     )
-    return TableRow(cells, value.place, lambda: Detail(_text(value, reason)))
+    return TableRow(cells, value.place, lambda: Detail(_text(value, names, reason)))
 
 
 def _kept(value: SavedValue) -> str:
@@ -99,10 +115,10 @@ def _storage(value: SavedValue) -> list[str]:
     return []
 
 
-def _text(value: SavedValue, reason: str) -> str:
+def _text(value: SavedValue, names: _Names, reason: str) -> str:
     saved = value.saved
     lines = [
-        f"{saved.name} · {tensor(saved.dtype, saved.shape)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
+        f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
         *_storage(value),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {value.file}:{value.line}" if value.file else "on line    not known",

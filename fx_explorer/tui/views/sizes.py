@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.guard_tree import plain_code
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, event_words, plain_range, symbols
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.guard_tree import plain_source
+from fx_explorer.analysis.naming.sources import plain_source, unfinished
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import nodes_of_stage
 from fx_explorer.session.queries.guards import guarded_sources
@@ -44,6 +44,7 @@ class InputNames:
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
         self._sources = {_mangled(source): source for source in guarded_sources(reader)}
+        self._functions: dict[int, str] = {}
 
     def of(self, placeholders: Iterable[model.Node]) -> dict[int, InputName]:
         """Return the names by node; a placeholder that no link leads from keeps torch's name."""
@@ -59,8 +60,17 @@ class InputNames:
         of_module = _OF_MODULE.search(first.target)
         kind = _KINDS[of_module["kind"]] if of_module else "input"
         if source:
-            return InputName(plain_source(source).removeprefix("self."), kind, first.id)
-        return InputName(_plain_target(first.target, of_module), kind, first.id)
+            name = plain_source(source, self._function(first.graph)).removeprefix("self.")
+            return InputName(name, kind, first.id)
+        name = _plain_target(first.target, of_module)
+        return InputName(unfinished(name, self._function(first.graph)), kind, first.id)
+
+    def _function(self, graph: int) -> str:
+        """Return torch's name of the function that a graph is of."""
+        if graph not in self._functions:
+            owners = self._reader.by_ids(model.Compilation, [self._reader.get(model.Graph, graph).compilation])
+            self._functions[graph] = owners[0].function if owners else ""
+        return self._functions[graph]
 
 
 def _mangled(source: str) -> str:
@@ -73,6 +83,25 @@ def _plain_target(target: str, of_module: re.Match[str] | None) -> str:
         return target.removeprefix("L_").removeprefix("G_").strip("_")
     path = [part.strip("_") for part in of_module["path"].split("modules_") if part.strip("_")]
     return ".".join([*path, of_module["name"]])
+
+
+_TANGENT = re.compile(r"tangents_(?P<number>\d+)$")
+
+_GETITEM = re.compile(r"(?P<whole>\w+), (?P<index>\d+)$")
+
+
+def result_name(node: model.Node) -> str:
+    """Return a node's name, and in words where torch numbered what has none: ``result 1 of sort`` for
+    ``getitem_3``, ``gradient of result 1`` for ``tangents_1``.
+    """
+    if node.op == "placeholder" and (tangent := _TANGENT.match(node.name)):
+        return f"gradient of result {tangent['number']}"
+    if not node.name.startswith("getitem"):
+        return node.name
+    found = _GETITEM.match(node.arguments)
+    if found is None or found["whole"].startswith("getitem"):
+        return "a result of an operation"
+    return f"result {found['index']} of {found['whole']}"
 
 
 MAX_LINKS = 12

@@ -35,6 +35,8 @@ class SavedValue:
     """The earlier value in the same storage, with which the storage is counted; empty for the
     first.
     """
+    shares_with_row: int = 0
+    """The SavedTensor of that value."""
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
@@ -45,12 +47,13 @@ def saved_values(reader: SessionReader) -> list[SavedValue]:
     paths = source_paths(reader)
     rows = sorted(_rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes))
     producers = {node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))}
-    first: dict[tuple[int, str], str] = {}
+    first: dict[tuple[int, str], model.SavedTensor] = {}
     found = []
     for row in rows:
-        shares_with = first.setdefault(storage_of(row), row.name)
+        earlier = first.setdefault(storage_of(row), row)
         value = _value(reader, row, producers.get(row.producer), names, paths)
-        found.append(value if shares_with == row.name else replace(value, shares_with=shares_with))
+        shared = replace(value, shares_with=earlier.name, shares_with_row=earlier.id)
+        found.append(value if earlier.name == row.name else shared)
     return found
 
 

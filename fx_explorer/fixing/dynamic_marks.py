@@ -63,19 +63,6 @@ class DynamicMark:
         return f"torch._dynamo.mark_dynamic({change.name}, {change.index})" if named else ""
 
 
-def instruction(self) -> str:
-    """Say how it is done: in a line of the program where there is one for it, and without an
-    edit.
-    """
-    change = self.cause.change
-    line = (
-        ""
-        if change.index is None or is_unfinished(change.source)
-        else f"torch._dynamo.mark_dynamic({change.name}, {change.index}), or "
-    )
-    return f"{line}{instruction([self])}"
-
-
 def instruction(marks: Sequence[DynamicMark]) -> str:
     """Say how to set the marks without an edit."""
     return f'{VARIABLE}="{",".join(mark.source for mark in marks)}"'

@@ -20,7 +20,7 @@ from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory, 
 from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.analysis.memory.returned import ReturnedStorages
 from fx_explorer.analysis.memory.sizes import rounded
-from fx_explorer.analysis.naming.values import InputName, InputNames
+from fx_explorer.analysis.naming.values import InputName, InputNames, result_name, tangent_name
 from fx_explorer.session import SessionReader
 
 MemoryKind = Literal[
@@ -161,7 +161,7 @@ class _Assembly:
                 kept[number] = replace(
                     self._from_its_name_on(found, lifetime),
                     kind="activation",
-                    name=row.name,
+                    name=result_name(producers[row.producer]) if row.producer in producers else row.name,
                     node=_producer(producers, row) or found.node,
                     end=end,
                 )
@@ -288,7 +288,7 @@ class _Assembly:
             return
         whole = self.now + graph.replayed.end
         end = whole if self.tangents_are_held or lifetime.dies is None else self.now + lifetime.dies
-        self.held.append(Held("tangent", lifetime.name, _taken(lifetime), lifetime.device, self.now, end))
+        self.held.append(Held("tangent", tangent_name(lifetime.name), _taken(lifetime), lifetime.device, self.now, end))
 
     # both
 

@@ -17,17 +17,21 @@ class SizeNames:
     """Finds the user's expression for each symbol of a compilation. The symbols are read once."""
 
     def __init__(self, reader: SessionReader) -> None:
-        functions = {row.id: row.function for row in reader.rows(model.Compilation)}
+        self._functions = {row.id: row.function for row in reader.rows(model.Compilation)}
         lines = _lines(reader)
         # Dynamo's last attempt stands last, and counts.
         self._names = {
-            (row.compilation, row.name): size_name(row, functions.get(row.compilation, ""), lines.get(row.stack, 0))
+            (row.compilation, row.name): size_name(row, self.function(row.compilation), lines.get(row.stack, 0))
             for row in reader.rows(model.Symbol)
         }
 
     def of(self, compilation: int, symbol: str) -> str:
         """Return the name of a symbol; torch's for one that the session does not know."""
         return self._names.get((compilation, symbol), symbol)
+
+    def function(self, compilation: int) -> str:
+        """Return torch's name of the function that was compiled."""
+        return self._functions.get(compilation, "")
 
     def in_text(self, compilation: int, text: str) -> str:
         """Return ``8*input_ids.size(0)`` for ``8*s72``, also within a longer text."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_source, unfinished
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import nodes_of_stage
@@ -44,7 +46,7 @@ class InputNames:
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
         self._sources = {_mangled(source): source for source in guarded_sources(reader)}
-        self._functions: dict[int, str] = {}
+        self._compilations: dict[int, model.Compilation] = {}
 
     def of(self, placeholders: Iterable[model.Node]) -> dict[int, InputName]:
         """Return the names by node; a placeholder that no link leads from keeps torch's name."""
@@ -56,6 +58,9 @@ class InputNames:
     def _named(self, first: model.Node | None, node: model.Node) -> InputName:
         if first is None:
             return InputName(node.name, "input")
+        if first.value.startswith("Sym("):
+            name = self._sizes.in_text(self._compilation(first.graph).id, first.name)
+            return InputName(name, "input", first.id)
         source = self._sources.get(first.target, "")
         of_module = _OF_MODULE.search(first.target)
         kind = _KINDS[of_module["kind"]] if of_module else "input"
@@ -65,12 +70,19 @@ class InputNames:
         name = _plain_target(first.target, of_module)
         return InputName(unfinished(name, self._function(first.graph)), kind, first.id)
 
+    @cached_property
+    def _sizes(self) -> SizeNames:
+        return SizeNames(self._reader)
+
     def _function(self, graph: int) -> str:
         """Return torch's name of the function that a graph is of."""
-        if graph not in self._functions:
-            owners = self._reader.by_ids(model.Compilation, [self._reader.get(model.Graph, graph).compilation])
-            self._functions[graph] = owners[0].function if owners else ""
-        return self._functions[graph]
+        return self._compilation(graph).function
+
+    def _compilation(self, graph: int) -> model.Compilation:
+        if graph not in self._compilations:
+            owner = self._reader.get(model.Graph, graph).compilation
+            self._compilations[graph] = self._reader.get(model.Compilation, owner)
+        return self._compilations[graph]
 
 
 def _mangled(source: str) -> str:
@@ -92,16 +104,24 @@ _GETITEM = re.compile(r"(?P<whole>\w+), (?P<index>\d+)$")
 
 def result_name(node: model.Node) -> str:
     """Return a node's name, and in words where torch numbered what has none: ``result 1 of sort`` for
-    ``getitem_3``, ``gradient of result 1`` for ``tangents_1``.
+    ``getitem_3``, ``incoming gradient 1`` for ``tangents_1``.
     """
-    if node.op == "placeholder" and (tangent := _TANGENT.match(node.name)):
-        return f"gradient of result {tangent['number']}"
+    if node.op == "placeholder":
+        return tangent_name(node.name)
     if not node.name.startswith("getitem"):
         return node.name
     found = _GETITEM.match(node.arguments)
     if found is None or found["whole"].startswith("getitem"):
         return "a result of an operation"
     return f"result {found['index']} of {found['whole']}"
+
+
+def tangent_name(name: str) -> str:
+    """Return ``incoming gradient 1`` for ``tangents_1``: what the backward is given first. Other names
+    stay.
+    """
+    found = _TANGENT.match(name)
+    return f"incoming gradient {found['number']}" if found else name
 
 
 MAX_LINKS = 12

@@ -15,6 +15,7 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.links.triton_place import triton_place
+from fx_explorer.analysis.naming.values import InputNames
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.overview.line_events import line_events
 from fx_explorer.analysis.regions.annotated_regions import region_value
@@ -58,8 +59,19 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
     if value and node.stride:
         value += f" stride ({', '.join(node.stride)})"
     regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
-    parts = [node.name, node.target if node.target != node.name else node.op, f"{value} {node.device}".strip()]
+    parts = [
+        _users_name(reader, node),
+        node.name,
+        node.target if node.target != node.name else node.op,
+        f"{value} {node.device}".strip(),
+    ]
     return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(selection)) if part]
+
+
+def _users_name(reader: SessionReader, node: model.Node) -> str:
+    """Return what the user calls an input of a graph; empty for other nodes."""
+    found = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
+    return found.name if found and found.node else ""
 
 
 def _line_summary(selection: Selection) -> list[str]:
@@ -138,6 +150,8 @@ def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
 def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     """Yield everything that is known about a node."""
     graph = place_of_node(reader, node).document
+    if name := _users_name(reader, node):
+        yield Entry("your name", name)
     yield Entry("name", node.name)
     yield Entry("operation", f"{node.op} {node.target}")
     yield Entry("arguments", node.arguments or "none")

@@ -12,7 +12,7 @@ from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.sources import plain_source
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 from fx_explorer.analysis.words import first_line, in_file, size, tensor
 from fx_explorer.session import SessionReader
@@ -49,7 +49,8 @@ def kept_line(one: KeptAcross) -> str:
     """
     row = one.kept_behind[0]
     held = size(row.size_bytes) if row.size_bytes else "of unknown size"
-    what = f"{plain_source(one.source)}  {tensor(row.dtype, row.shape)}  {held}"
+    value = "a size" if row.dtype.startswith("Sym") else tensor(row.dtype, row.shape)
+    what = f"{plain_code(one.source)}  {value}  {held}"
     if one.crosses and one.is_kept_twice:
         return f"{what}  by the graph before too, as one tensor"
     if one.crosses:

@@ -10,6 +10,7 @@ from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
 from fx_explorer.analysis.naming.sizes import SizeNames
+from fx_explorer.analysis.naming.values import result_name
 from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
@@ -40,7 +41,7 @@ def memory_table(reader: SessionReader) -> Table:
         columns=COLUMNS,
         rows=[
             *(_row(value, whole, _Names(names, sizes), _why(decided, value)) for value in values),
-            *(_again(one, paths) for one in recomputed(reader)),
+            *(_again(one, paths, sizes) for one in recomputed(reader)),
         ],
         empty=_why_empty(reader),
     )
@@ -55,6 +56,11 @@ class _Names(NamedTuple):
     def of(self, value: SavedValue) -> str:
         return self.names.get(value.saved.id, value.saved.name)
 
+    def earlier(self, value: SavedValue) -> str:
+        """Return the name of the value in whose storage this one lies."""
+        named = self.names.get(value.shares_with_row)
+        return named or value.shares_with
+
     def tensor(self, value: SavedValue) -> str:
         saved = value.saved
         return self.sizes.in_text(saved.compilation, tensor(saved.dtype, saved.shape))
@@ -66,13 +72,14 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
     return why(choice) if choice else ""
 
 
-def _again(one: Recomputed, paths: Mapping[int, str]) -> TableRow:
+def _again(one: Recomputed, paths: Mapping[int, str], sizes: SizeNames) -> TableRow:
     """Return the row of an operation that is done again instead of being saved."""
     node, choice = one.node, one.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
     line = in_file(paths[node.file], node.line) if node.file in paths else ""
-    cells = ("none", "", "recomputed", node.name, tensor(node.dtype, node.shape), node.target, line, "")
-    told = f"{node.name} · {tensor(node.dtype, node.shape)} · {kept} that are not kept\n{why(choice).capitalize()}."
+    name, value = result_name(node), sizes.in_text(choice.compilation, tensor(node.dtype, node.shape))
+    cells = ("none", "", "recomputed", name, value, node.target, line, "")
+    told = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
     return TableRow(cells, one.place, lambda: Detail(told))
 
 
@@ -103,10 +110,10 @@ def _kept(value: SavedValue) -> str:
     return "shared" if value.shares_with else "unknown" if kept is None else size(kept)
 
 
-def _storage(value: SavedValue) -> list[str]:
+def _storage(value: SavedValue, names: _Names) -> list[str]:
     saved = value.saved
     if value.shares_with:
-        return [f"storage    that of {value.shares_with}: it is counted there"]
+        return [f"storage    that of {names.earlier(value)}: it is counted there"]
     if saved.kind == "copy":
         return ["storage    a copy that the compiler made, with other strides; the original is there as well"]
     kept = kept_bytes(saved)
@@ -119,7 +126,7 @@ def _text(value: SavedValue, names: _Names, reason: str) -> str:
     saved = value.saved
     lines = [
         f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
-        *_storage(value),
+        *_storage(value, names),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {value.file}:{value.line}" if value.file else "on line    not known",
         f"needed by  {', '.join(value.consumers) or 'nothing in the backward graph'}",

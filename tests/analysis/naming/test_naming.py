@@ -16,7 +16,7 @@ RESUMED = "Net.torch_dynamo_resume_in_forward_at_12"
 
 
 @pytest.mark.parametrize(
-    "source, name",
+    ("source", "name"),
     [
         ("L['x']", "x"),
         ("L['kwargs']['input_ids']", "kwargs['input_ids']"),
@@ -75,10 +75,10 @@ def test_sizes_are_named_by_where_they_come_from() -> None:
     assert size_name(symbol("zf2", "L['___stack0']"), RESUMED) == "‹value computed at line 12›"
 
 
-def test_results_of_an_operation_are_counted_and_gradients_told() -> None:
+def test_results_of_an_operation_are_counted_and_gradients_are_told() -> None:
     def node(name: str, op: str, target: str, arguments: str) -> model.Node:
         return model.Node(1, 1, 0, name, op, target, arguments)
 
     assert result_name(node("getitem_3", "call_function", "operator.getitem", "sort_2, 1")) == "result 1 of sort_2"
-    assert result_name(node("tangents_1", "placeholder", "tangents_1", "")) == "gradient of result 1"
+    assert result_name(node("tangents_1", "placeholder", "tangents_1", "")) == "incoming gradient 1"
     assert result_name(node("mm", "call_function", "aten.mm.default", "a, b")) == "mm"

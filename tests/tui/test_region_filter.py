@@ -52,8 +52,9 @@ def names(driver: Driver, pane: int) -> list[str]:
 
 
 async def show_dynamo_graph(driver: Driver) -> None:
-    """In the middle pane, with the focus."""
+    """In the middle pane, with the focus and with its inputs unfolded."""
     await driver.press("2", "tab", "d", *"dynamo graph", "enter")
+    driver.panes[1].unfold()
 
 
 async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_all(session: Path, open_app: OpenApp) -> None:
@@ -69,6 +70,7 @@ async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_
         assert pane.position.plain in driver.screen
         assert pane.place.line == first.position
         await driver.press("ampersand")
+        pane.unfold()
         assert pane.body.line_count == everything
         assert pane.place.line == first.position
         assert "only attention" not in driver.screen

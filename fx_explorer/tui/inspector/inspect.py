@@ -15,6 +15,7 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.links.triton_place import triton_place
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.values import InputNames
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.overview.line_events import line_events
@@ -191,7 +192,9 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     for i, frame in enumerate(reversed(stacks[0].frames)):
         place = place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
         label = "your line" if i == 0 else "called from"
-        yield Entry(label, f"{in_file(frame.file, frame.line)} in {frame.function}   {frame.code.strip()}", place)
+        yield Entry(
+            label, f"{in_file(frame.file, frame.line)} in {plain_function(frame.function)}   {frame.code.strip()}", place
+        )
 
 
 RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}

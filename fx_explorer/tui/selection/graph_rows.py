@@ -97,7 +97,7 @@ def input_kind(node: model.Node, name: InputName) -> str:
         return name.kind
     if tangent_name(node.name) != node.name:
         return "gradient"
-    return "saved value" if node.is_backward or "_" not in node.name or node.stack else "input"
+    return "saved value"
 
 
 def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[int, str]:
@@ -109,8 +109,9 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
 
 
 def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
-    """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the backend's segment that it is in, or that it falls
-    back, which is marked at its name, too: the column of regions has no room in a narrow pane.
+    """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the
+    backend's segment that it is in, or that it falls back, which is marked at its name, too: the
+    column of regions has no room in a narrow pane.
     """
     kind = OP_KINDS.get(node.op, "function")
     own: Piece = (node.name, OP_KINDS.get(node.op, "strong"))

@@ -106,7 +106,7 @@ def _chain(found: DistinctBreak) -> list[str]:
     then says it all.
     """
     frames = found.chain if len(found.chain) > 1 else ()
-    return [f"{in_file(f.file, f.line)} in {f.function}   {f.code}" for f in frames]
+    return [f"{in_file(f.file, f.line)} in {plain_function(f.function)}   {f.code}" for f in frames]
 
 
 def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
@@ -120,4 +120,4 @@ def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
 
 def stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
     stacks = reader.by_ids(model.Stack, [stack_id]) if stack_id else []
-    return [f"{f.file}:{f.line} in {f.function}   {f.code.strip()}" for stack in stacks for f in stack.frames]
+    return [f"{f.file}:{f.line} in {plain_function(f.function)}   {f.code.strip()}" for stack in stacks for f in stack.frames]

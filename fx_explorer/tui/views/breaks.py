@@ -8,6 +8,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.measured_times import call_time, run_time
 from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import unfinished
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line, in_file
@@ -74,7 +75,7 @@ def _left_row(reader: SessionReader, found: LeftToPython) -> TableRow:
 
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> TableRow:
-    where = in_file(found.file, found.line) if found.file else found.function
+    where = in_file(found.file, found.line) if found.file else plain_function(found.function)
     cells = ("↻ recompile", where, "", "–", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
     return TableRow(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
@@ -96,7 +97,7 @@ def _recompile_text(found: ExplainedRecompile) -> str:
         "",
         *told,
         f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",
-        f"  {found.guard}",
+        f"  {unfinished(found.guard, found.function)}",
         "",
         "torch's own words",
         f"  {found.reason}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, event_words, plain_range, symbols
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader
@@ -79,7 +80,7 @@ def _text(one: ExplainedSymbol) -> str:
         *(() if one.guards else ("  none",)),
         "",
         "your stack where it was fixed" if one.specialized else "your stack where it was made",
-        *(f"  {frame.file}:{frame.line} in {frame.function}" for frame in one.stack),
+        *(f"  {frame.file}:{frame.line} in {plain_function(frame.function)}" for frame in one.stack),
         *(() if one.stack else ("  not known",)),
         "",
         "torch's name for it",

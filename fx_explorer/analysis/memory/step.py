@@ -161,7 +161,7 @@ class _Assembly:
                 kept[number] = replace(
                     self._from_its_name_on(found, lifetime),
                     kind="activation",
-                    name=result_name(producers[row.producer]) if row.producer in producers else row.name,
+                    name=self._saved_name(at, row, producers.get(row.producer)),
                     node=_producer(producers, row) or found.node,
                     end=end,
                 )
@@ -173,6 +173,13 @@ class _Assembly:
                 self.held.append(found)
         self._ran(graph)
         return kept
+
+    def _saved_name(self, at: int, row: model.SavedTensor, producer: model.Node | None) -> str:
+        """Return what a saved value is called; of a copy of an input, what that is."""
+        if producer is None:
+            return row.name
+        found = self._names[at].get(producer.name) if producer.op == "placeholder" else None
+        return f"copy of {found.name}" if found else result_name(producer)
 
     def _from_its_name_on(self, found: Held, lifetime: Lifetime) -> Held:
         """Return the part of a buffer's life in which it holds the value that is returned. Before, it

@@ -85,6 +85,17 @@ class InputNames:
         return self._compilations[graph]
 
 
+def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
+    """Return names of nodes with the user's words where torch only numbered: of inputs, and of
+    results that are chosen. ``names`` are torch's, by node.
+    """
+    numbered = [node for node, name in names.items() if name.startswith(("getitem", "primals_", "tangents_", "arg"))]
+    nodes = reader.by_ids(model.Node, numbered)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    known = {node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node} if inputs else {}
+    return {**names, **{node.id: known.get(node.id) or result_name(node) for node in nodes}}
+
+
 def _mangled(source: str) -> str:
     return _NOT_IN_A_NAME.sub("_", source)
 
@@ -114,6 +125,11 @@ def result_name(node: model.Node) -> str:
     if found is None or found["whole"].startswith("getitem"):
         return "a result of an operation"
     return f"result {found['index']} of {found['whole']}"
+
+
+def with_own_names(names: Iterable[str]) -> list[str]:
+    """Return the names of operations without those that only choose one of another's results."""
+    return [name for name in names if not name.startswith("getitem")]
 
 
 def tangent_name(name: str) -> str:

@@ -16,7 +16,7 @@ from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.values import InputNames
+from fx_explorer.analysis.naming.values import InputNames, with_own_names
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.overview.line_events import line_events
 from fx_explorer.analysis.regions.annotated_regions import region_value
@@ -88,9 +88,9 @@ def _line_summary(selection: Selection) -> list[str]:
     own = selection.own_lines
     if place.document.kind == "source" and own:
         copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
-        return [here, *happened, f"is {listed(copied)}", f"called by {listed(operation_names(reader, nodes))}"]
+        return [here, *happened, f"is {listed(copied)}", f"called by {listed(with_own_names(operation_names(reader, nodes)))}"]
     if place.document.kind != "source":
-        names = operation_names(reader, nodes)
+        names = with_own_names(operation_names(reader, nodes))
         written = source_of_own(reader, own)
         if written:
             return [here, f"is {written.document.title}:{written.line + 1}", f"called by {listed(names)}"]

@@ -21,8 +21,10 @@ from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, Show
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
+NAME_CELLS = 28
+
 COLUMNS = (
-    Column("name", "strong", min_width=13, max_width=28),
+    Column("name", "strong", min_width=13, max_width=NAME_CELLS),
     Column("value", "type", min_width=16, max_width=24),
     Column("operation", "function", min_width=11, max_width=34, priority=1),
     Column("region", "annotation", min_width=8, max_width=18, priority=4),
@@ -108,6 +110,21 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
     return {at: name for at, name in told.items() if name != inputs[at].name}
 
 
+OWN_NAME_CELLS = 12
+"""So much of torch's name of an input is shown: Dynamo's are whole sources, and say less than the
+user's name does.
+"""
+
+
+def beside(own: str, name: str) -> list[Piece]:
+    """Return the user's name of an input, of which the end says most, and torch's beside it:
+    ``…0.attn.c_attn.weight primals_7``. A narrow column cuts that.
+    """
+    short = own if len(own) <= OWN_NAME_CELLS else f"{own[: OWN_NAME_CELLS - 1]}…"
+    room = NAME_CELLS - len(short) - 1
+    return [(name if len(name) <= room else f"…{name[1 - room :]}", "strong"), (f" {short}", "muted")]
+
+
 def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
     """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the
     backend's segment that it is in, or that it falls back, which is marked at its name, too: the
@@ -116,7 +133,7 @@ def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
     kind = OP_KINDS.get(node.op, "function")
     own: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     return (
-        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else own,
+        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else beside(node.name, name) if name else own,
         value_text(node),
         [(name, "strong")] if name else (operation(node), kind),
         region_cell(node, segment),

@@ -105,7 +105,9 @@ async def test_enter_opens_the_folded_inputs(captured: Captured, open_app: OpenA
         driver.explorer.linked.activate(pane)
         await driver.press("g")
         assert "▸ " in driver.screen
-        assert "primals_3" not in driver.screen
+        assert "wte.weight" not in driver.screen
         await driver.press("enter")
         assert pane.body.line_count == graph.node_count
-        assert "primals_3" in driver.screen
+        assert "wte.weight" in driver.screen
+        await driver.press("j")
+        assert " transformer.wte.weight · primals_" in driver.screen

@@ -110,19 +110,24 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
     return {at: name for at, name in told.items() if name != inputs[at].name}
 
 
-OWN_NAME_CELLS = 12
+OWN_NAME_CELLS = 10
 """So much of torch's name of an input is shown: Dynamo's are whole sources, and say less than the
 user's name does.
+"""
+
+USERS_NAME_CELLS = 17
+"""So much of the user's name is shown in any case: a pane of 38 cells gives the column 18, and the
+last one says that the rest is cut off.
 """
 
 
 def beside(own: str, name: str) -> list[Piece]:
     """Return the user's name of an input, of which the end says most, and torch's beside it:
-    ``…0.attn.c_attn.weight primals_7``. A narrow column cuts that.
+    ``….attn.c_attn.bias primals_6``. A narrow column cuts that.
     """
     short = own if len(own) <= OWN_NAME_CELLS else f"{own[: OWN_NAME_CELLS - 1]}…"
-    room = NAME_CELLS - len(short) - 1
-    return [(name if len(name) <= room else f"…{name[1 - room :]}", "strong"), (f" {short}", "muted")]
+    shown = name if len(name) <= USERS_NAME_CELLS else f"…{name[1 - USERS_NAME_CELLS :]}"
+    return [(shown, "strong"), (f" {short}", "muted")]
 
 
 def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:

@@ -17,7 +17,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_source, unfinished
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.graphs import nodes_of_stage, sources_of_inputs
 from fx_explorer.session.queries.guards import guarded_sources
 
 InputKind = Literal["parameter", "buffer", "input"]
@@ -41,11 +41,10 @@ class InputName:
 
 
 class InputNames:
-    """Finds the user's name for placeholders of later graphs. Sources are read once."""
+    """Finds the user's name for placeholders of later graphs. Sizes are read once."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
-        self._sources = {_mangled(source): source for source in guarded_sources(reader)}
         self._compilations: dict[int, model.Compilation] = {}
 
     def of(self, placeholders: Iterable[model.Node]) -> dict[int, InputName]:
@@ -53,15 +52,16 @@ class InputNames:
         nodes = {node.id: node for node in placeholders}
         first = _first_nodes(self._reader, nodes)
         known = {node.id: node for node in self._reader.by_ids(model.Node, first.values())}
-        return {at: self._named(known.get(first.get(at, 0)), node) for at, node in nodes.items()}
+        sources = sources_of_inputs(self._reader, known) if known else {}
+        return {at: self._named(known.get(first.get(at, 0)), node, sources) for at, node in nodes.items()}
 
-    def _named(self, first: model.Node | None, node: model.Node) -> InputName:
+    def _named(self, first: model.Node | None, node: model.Node, sources: Mapping[int, str]) -> InputName:
         if first is None:
             return InputName(node.name, "input")
         if first.value.startswith("Sym("):
             name = self._sizes.in_text(self._compilation(first.graph).id, first.name)
             return InputName(name, "input", first.id)
-        source = self._sources.get(first.target, "")
+        source = sources.get(first.id) or self._guarded.get(first.target, "")
         of_module = _OF_MODULE.search(first.target)
         kind = _KINDS[of_module["kind"]] if of_module else "input"
         if source:
@@ -69,6 +69,13 @@ class InputNames:
             return InputName(name, kind, first.id)
         name = _plain_target(first.target, of_module)
         return InputName(unfinished(name, self._function(first.graph)), kind, first.id)
+
+    @cached_property
+    def _guarded(self) -> dict[str, str]:
+        """What guards look at, by the names that Dynamo makes of it. It takes long to read, and few
+        inputs need it: they have a source of their own.
+        """
+        return {_mangled(source): source for source in guarded_sources(self._reader)}
 
     @cached_property
     def _sizes(self) -> SizeNames:

@@ -139,3 +139,9 @@ def leading_placeholders(reader: SessionReader, graph: model.Graph) -> int:
     end = graph.first_node + graph.node_count
     asked = "SELECT position FROM node WHERE id >= ? AND id < ? AND op != 'placeholder' ORDER BY id LIMIT 1"
     return next((position for (position,) in reader.query(asked, (graph.first_node, end))), graph.node_count)
+
+
+def sources_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> dict[int, str]:
+    """Return torch's source of each of these nodes that is an input of a graph of Dynamo's."""
+    asked = "SELECT node, source FROM local_tensor WHERE is_input AND node IN (SELECT value FROM json_each(?))"
+    return dict(reader.query(asked, (json_list(nodes),)))

@@ -47,8 +47,12 @@ def first_call(path: Path, region: str) -> model.Node:
 
 
 def names(driver: Driver, pane: int) -> list[str]:
-    body = driver.panes[pane].body
-    return [body.line_text(row).split("  ")[0] for row in range(body.line_count)]
+    """The names of the nodes that a pane has rows for: an input's cell begins with the user's name."""
+    shown = driver.panes[pane]
+    lines = [shown._shown.line_of(row) for row in range(shown.body.line_count)]
+    graph = driver.explorer.reader.get(model.Graph, shown.document.id)
+    nodes = driver.explorer.reader.nodes(graph)
+    return [nodes[line].name for line in lines]
 
 
 async def show_dynamo_graph(driver: Driver) -> None:

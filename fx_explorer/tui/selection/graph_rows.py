@@ -110,11 +110,6 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
     return {at: name for at, name in told.items() if name != inputs[at].name}
 
 
-OWN_NAME_CELLS = 10
-"""So much of torch's name of an input is shown: Dynamo's are whole sources, and say less than the
-user's name does.
-"""
-
 USERS_NAME_CELLS = 17
 """So much of the user's name is shown in any case: a pane of 38 cells gives the column 18, and the
 last one says that the rest is cut off.
@@ -125,9 +120,8 @@ def beside(own: str, name: str) -> list[Piece]:
     """Return the user's name of an input, of which the end says most, and torch's beside it:
     ``….attn.c_attn.bias primals_6``. A narrow column cuts that.
     """
-    short = own if len(own) <= OWN_NAME_CELLS else f"{own[: OWN_NAME_CELLS - 1]}…"
     shown = name if len(name) <= USERS_NAME_CELLS else f"…{name[1 - USERS_NAME_CELLS :]}"
-    return [(shown, "strong"), (f" {short}", "muted")]
+    return [(shown, "strong"), (f" {own}", "muted")]
 
 
 def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader

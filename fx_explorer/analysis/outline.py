@@ -20,6 +20,7 @@ from fx_explorer.analysis.documents import (
     read_sources,
 )
 from fx_explorer.analysis.kernels.counts import kind_in_words
+from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.variants.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted, in_file, seconds
 from fx_explorer.session import SessionReader
@@ -118,7 +119,7 @@ def compilation_title(compilation: model.Compilation) -> str:
     """Return ``[0/0] MLP.forward``. The rest of a function after a break, which torch compiles
     separately, is called by its line.
     """
-    return f"[{compilation.name}] {plain_function(compilation.function)}"
+    return f"[{compilation.name}] {function_of(compilation)}"
 
 
 def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
@@ -129,15 +130,6 @@ def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
     start = [f"from {model.GATE_WORDS[variant.variant_from]}"] if variant.variant_from else []
     parts = [*variant_in_words(reader, variant), *start]
     return f"variant {number}: {' · '.join(parts)}".removesuffix(": ")
-
-
-def plain_function(function: str) -> str:
-    """Return ``rest of forward after line 12`` for ``torch_dynamo_resume_in_forward_at_12``."""
-    prefix, _, rest = function.rpartition("torch_dynamo_resume_in_")
-    name, at, line = rest.rpartition("_at_")
-    if not at or not (prefix or function.startswith("torch_dynamo_resume_in_")):
-        return function
-    return f"rest of {prefix}{name} after line {line}"
 
 
 def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[OutlineEntry]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node
-from fx_explorer.analysis.memory.naming import InputNames
+from fx_explorer.analysis.naming.sizes import SizeNames
+from fx_explorer.analysis.naming.values import InputNames, result_name
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -34,6 +35,8 @@ class SavedValue:
     """The earlier value in the same storage, with which the storage is counted; empty for the
     first.
     """
+    shares_with_row: int = 0
+    """The SavedTensor of that value."""
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
@@ -44,12 +47,13 @@ def saved_values(reader: SessionReader) -> list[SavedValue]:
     paths = source_paths(reader)
     rows = sorted(_rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes))
     producers = {node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))}
-    first: dict[tuple[int, str], str] = {}
+    first: dict[tuple[int, str], model.SavedTensor] = {}
     found = []
     for row in rows:
-        shares_with = first.setdefault(storage_of(row), row.name)
+        earlier = first.setdefault(storage_of(row), row)
         value = _value(reader, row, producers.get(row.producer), names, paths)
-        found.append(value if shares_with == row.name else replace(value, shares_with=shares_with))
+        shared = replace(value, shares_with=earlier.name, shares_with_row=earlier.id)
+        found.append(value if earlier.name == row.name else shared)
     return found
 
 
@@ -69,18 +73,24 @@ def _value(
         place=place_of_node(reader, producer) if producer else None,
         file=paths.get(producer.file, "") if producer else "",
         line=producer.line if producer else 0,
-        consumers=tuple(node.name for node in consumers),
+        consumers=tuple(result_name(node) for node in consumers),
         module=producer.module if producer else "",
     )
 
 
 def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int, str]:
-    """Return what the user calls saved values, by row: ``fc1.weight``, or the name of an argument. What
-    the forward computed has no such name, and is left out.
+    """Return what the user calls saved values, by row: ``fc1.weight``, or the name of an argument;
+    ``result 1 of sort`` and ``x.size(0)`` for what has no name. What else the forward computed is left out.
     """
-    rows = {value.saved.producer: value.saved.id for value in values if not value.producer}
-    names = InputNames(reader).of(reader.by_ids(model.Node, rows))
-    return {rows[node]: found.name for node, found in names.items() if found.node}
+    values = list(values)
+    inputs = {value.saved.producer: value.saved.id for value in values if not value.producer}
+    names = InputNames(reader).of(reader.by_ids(model.Node, inputs))
+    found = {inputs[node]: name.name for node, name in names.items() if name.node}
+    picked = {value.saved.producer: value.saved.id for value in values if value.saved.name.startswith("getitem")}
+    found |= {picked[node.id]: result_name(node) for node in reader.by_ids(model.Node, picked)}
+    sizes = SizeNames(reader)
+    numbers = (value.saved for value in values if value.saved.kind == "number")
+    return found | {row.id: sizes.in_text(row.compilation, found.get(row.id, row.name)) for row in numbers}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fx_explorer.analysis.figures import SessionFigures
+from fx_explorer.analysis.naming.sources import is_unfinished
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
+from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 from fx_explorer.model import CaptureRequest
@@ -28,9 +30,14 @@ class DynamicMark:
     @property
     def title(self) -> str:
         """Name the fix: ``mark size 0 of x as dynamic``."""
+        return f"mark {self.what} as dynamic"
+
+    @property
+    def what(self) -> str:
+        """Return what is marked: ``size 0 of x``."""
         change = self.cause.change
         which = "all sizes" if self.is_whole else f"size {change.index}"
-        return f"mark {change.name if change.index is None else f'{which} of {change.name}'} as dynamic"
+        return change.name if change.index is None else f"{which} of {change.name}"
 
     @property
     def is_whole(self) -> bool:
@@ -44,9 +51,16 @@ class DynamicMark:
         """Say how it is done: in a line of the program where there is one for it, and without an
         edit.
         """
+        return f"{self.line}, or {instruction([self])}" if self.line else instruction([self])
+
+    @property
+    def line(self) -> str:
+        """Return the line of the program that does it; empty for a number, and for what has no name
+        there.
+        """
         change = self.cause.change
-        line = "" if change.index is None else f"torch._dynamo.mark_dynamic({change.name}, {change.index}), or "
-        return f"{line}{instruction([self])}"
+        named = change.index is not None and not is_unfinished(change.source)
+        return f"torch._dynamo.mark_dynamic({change.name}, {change.index})" if named else ""
 
 
 def instruction(marks: Sequence[DynamicMark]) -> str:
@@ -78,15 +92,17 @@ def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
     """
     change = cause.change
     if change.kind == "size" and change.index is not None and not {change.old, change.new} & {"0", "1"}:
-        return f"{_named(change.name)}:{change.index}" if one_size else _named(change.name)
+        return f"{_named(change)}:{change.index}" if one_size else _named(change)
     if change.kind == "number" and change.where != "global" and re.fullmatch(r"-?\d+", change.old):
-        return _named(change.name)
+        return _named(change)
     return ""
 
 
-def _named(name: str) -> str:
-    """Return a name as a source: ``batch['ids']`` → ``L['batch']['ids']``."""
-    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
+def _named(change: GuardChange) -> str:
+    """Return what changed as a source: ``batch['ids']`` → ``L['batch']['ids']``."""
+    if is_unfinished(change.source):
+        return change.source
+    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", change.name)
 
 
 def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -> list[Fix]:
@@ -100,7 +116,7 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
         for mark in chosen
     ]
     if len(found) > 1 and chosen:
-        why = f"All that vary in this session: {', '.join(mark.source for mark in found)}."
+        why = f"All that vary in this session: {', '.join(mark.what for mark in found)}."
         sources = tuple(mark.source for mark in found)
         fixes.append(
             Fix("mark all that vary as dynamic", why, line=chosen[0].cause.line, marks=sources, by_hand=_by_hand(found))
@@ -110,8 +126,7 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
 
 def _by_hand(wanted: Sequence[DynamicMark]) -> str:
     """Return the lines of the program, then the way without an edit."""
-    changes = [mark.cause.change for mark in wanted]
-    lines = [f"torch._dynamo.mark_dynamic({change.name}, {change.index})" for change in changes if change.index is not None]
+    lines = [mark.line for mark in wanted if mark.line]
     return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
 
 

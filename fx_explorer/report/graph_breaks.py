@@ -10,6 +10,7 @@ from fx_explorer.analysis.breaks.cut_tensors import Tensors
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import FunctionCall
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 
 Json = dict[str, object]
@@ -33,6 +34,7 @@ def graph_break(one: DistinctBreak) -> Json:
         "count": one.count,
         "compilations": list(one.compilations),
         "resume_functions": list(one.resume_functions),
+        "goes_on_in": [plain_function(name) for name in one.resume_functions],
         "cost": _cost(one.cost),
     }
 

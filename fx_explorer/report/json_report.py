@@ -24,6 +24,7 @@ from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured_times import call_time, measured
 from fx_explorer.analysis.memory.choices import choices, why
+from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.options.explained_options import explained_options
 from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.overview.console import ExplainedFailure, failures
@@ -31,7 +32,7 @@ from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.regions.annotated_regions import Lowering, Region, regions
-from fx_explorer.analysis.saved_values import SavedValue, kept_bytes, saved_values
+from fx_explorer.analysis.saved_values import SavedValue, kept_bytes, saved_values, user_names
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import first_variants
@@ -116,6 +117,7 @@ def _symbol(one: ExplainedSymbol) -> Json:
     return {
         "compilation": one.compilation,
         "name": symbol.name,
+        "user_name": one.name,
         "sources": list(symbol.sources),
         "hint": symbol.hint or None,
         "range": symbol.final_range or symbol.range,
@@ -174,6 +176,7 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
     return {
         "id": row.name,
         "function": row.function,
+        "function_in_words": function_of(row),
         "file": row.file,
         "line": row.line,
         "status": row.status,
@@ -352,16 +355,21 @@ def _limit_hit(one: LimitHit) -> Json:
 
 
 def _saved_tensors(reader: SessionReader) -> list[Json]:
-    decided = choices(reader)
-    return [_saved_tensor(one, decided.get((one.saved.compilation, one.saved.name))) for one in saved_values(reader)]
+    decided, values = choices(reader), saved_values(reader)
+    names = user_names(reader, values)
+    return [
+        _saved_tensor(one, decided.get((one.saved.compilation, one.saved.name)), names.get(one.saved.id, one.saved.name))
+        for one in values
+    ]
 
 
-def _saved_tensor(one: SavedValue, choice: model.PartitionChoice | None) -> Json:
+def _saved_tensor(one: SavedValue, choice: model.PartitionChoice | None, name: str) -> Json:
     """Return one value that the forward saves. A size that is a symbol stays text."""
     saved = one.saved
     return {
         "compilation": one.compilation,
         "name": saved.name,
+        "user_name": name,
         "kind": saved.kind,
         "shape": [int(dim) if dim.isdecimal() else dim for dim in saved.shape],
         "dtype": saved.dtype,

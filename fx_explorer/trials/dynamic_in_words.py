@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fx_explorer.analysis.guards.guard_tree import plain_source
+from fx_explorer.analysis.naming.sources import plain_source
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial
 

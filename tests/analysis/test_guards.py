@@ -13,11 +13,10 @@ from fx_explorer.analysis.guards.guard_tree import (
     explained,
     explained_checks,
     guard_groups,
-    plain_code,
-    plain_source,
     verdicts,
 )
 from fx_explorer.analysis.guards.symbols import event_words, plain_range, symbols
+from fx_explorer.analysis.naming.sources import plain_code, plain_source
 from fx_explorer.session import SessionWriter
 from tests.sessions import Written
 

@@ -16,7 +16,7 @@ MODELS = Path(__file__).parent / "models"
 Report = Callable[[Path], dict[str, Any]]
 Captured = Callable[..., Path]
 
-TRAINED = ["llama", "bert", "t5", "vit"]
+TRAINED = ["llama", "bert", "t5", "vit", "gpt2"]
 
 COUNTS_SOME = torch.__version__.startswith("2.11.")
 """It has breaks in its log ("Failed to handle graph break gracefully") that its counters pass over: 7 and 4 for T5."""

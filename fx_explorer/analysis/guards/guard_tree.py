@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.naming.functions import resumed_at
+from fx_explorer.analysis.naming.sources import is_unfinished, plain_code, plain_source, unfinished
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import guard_kinds_of
@@ -81,14 +83,15 @@ def explained_checks(reader: SessionReader, compilation: int | None = None) -> I
     """Yield the checks by compilation, in the order torch makes them."""
     for owner in reader.rows(model.Compilation) if compilation is None else reader.by_ids(model.Compilation, [compilation]):
         kinds = guard_kinds_of(reader, owner.id)
-        is_resumed = owner.function.startswith("torch_dynamo_resume_in")
         for check in reader.rows(model.GuardCheck, compilation=owner.id):
-            yield explained(check, owner.name, kinds.get(check.guard, ""), is_resumed)
+            yield explained(check, owner.name, kinds.get(check.guard, ""), owner.function)
 
 
-def explained(check: model.GuardCheck, compilation: str = "", guard_kind: str = "", is_resumed: bool = False) -> ExplainedCheck:
-    chance, why = can_fail(check, guard_kind, is_resumed)
-    return ExplainedCheck(check, compilation, guard_kind, plain_source(check.source), asks(check), chance, why)
+def explained(check: model.GuardCheck, compilation: str = "", guard_kind: str = "", function: str = "") -> ExplainedCheck:
+    """Explain a check of a compilation of ``function``, by torch's name."""
+    chance, why = can_fail(check, guard_kind, is_resumed=resumed_at(function) > 0)
+    name = plain_source(check.source, function)
+    return ExplainedCheck(check, compilation, guard_kind, name, unfinished(asks(check), function), chance, why)
 
 
 _ORDER: tuple[model.Origin, ...] = ("argument", "shapes", "closure", "global", "module", "state", "library")
@@ -103,34 +106,14 @@ def _title(one: ExplainedCheck) -> str:
             "library": "torch and Python themselves",
         }[origin]
     begin = _BEGIN.search(one.check.source)
+    if is_unfinished(one.check.source):
+        return one.name
     root = re.split(r"[.\[)]", plain_source(one.check.source[begin.start() :]) if begin else one.name, maxsplit=1)[0]
     kind = {"argument": "argument", "closure": "enclosing variable", "global": "global", "module": "module"}[origin]
     return f"{kind} {root or 'aliases'}"
 
 
-# what is looked at
-
 _BEGIN = re.compile(r"\b[LG]\['")
-
-_MODULES = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
-
-_KEY = re.compile(r"^[LG]\['([^']+)'\]")
-
-_IMPORTED = re.compile(r"^__import_(?P<name>\w+)|^__builtins_dict__\w*\['(?P<builtin>\w+)'\]|^__builtins_dict__\w*")
-
-
-def plain_source(source: str) -> str:
-    """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, and
-    ``F.gelu`` for ``G['F'].gelu``.
-    """
-    plain = _MODULES.sub(r".\1", _KEY.sub(r"\1", source))
-    return _IMPORTED.sub(_imported, plain)
-
-
-def _imported(found: re.Match[str]) -> str:
-    if found["name"]:
-        return found["name"].replace("_dot_", ".")
-    return found["builtin"] or "builtins"
 
 
 # what must stay
@@ -174,14 +157,6 @@ def asks(check: model.GuardCheck) -> str:
     if plain:
         return plain.format(type=check.value_type.rpartition(".")[2])
     return plain_code(check.code)
-
-
-def plain_code(code: str) -> str:
-    """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
-    ``L['x'].size()[0] < L['y'].size()[0]``.
-    """
-    sizes = re.sub(r"([LG]\[[^ ()]*\])\.size\(\)\[(\d+)\]", lambda m: f"size {m[2]} of {plain_source(m[1])}", code)
-    return re.sub(r"[LG]\['\w+'\](?:[.\[][\w.'\[\]]*)?", lambda m: plain_source(m[0]), sizes)
 
 
 def _tensor_asks(code: str) -> str:

@@ -4,11 +4,12 @@ causes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
-from fx_explorer.analysis.guards.guard_tree import plain_code
+from fx_explorer.analysis.naming.sizes import SizeNames
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.sources import user_paths
@@ -22,11 +23,17 @@ class ExplainedSymbol:
     """The source, such as ``size 0 of x``; empty for a size that a kernel computes (``.item()``,
     ``nonzero``).
     """
+    name: str
+    """What it is in the program: ``x.size(0)``; where it is computed, for one that is no input."""
     made_at: tuple[str, int]
     place: Place | None
     events: tuple[model.SymbolEvent, ...]
     guards: tuple[model.GuardCheck, ...]
     """The relations between sizes that mention it."""
+    became: str = ""
+    """The constant or size that it was fixed to."""
+    function: str = ""
+    """torch's name of the function that was compiled."""
     stack: tuple[model.Frame, ...] = ()
     """Frames of the user's code where it was fixed, outermost first; where it was made, when it was
     not fixed.
@@ -38,7 +45,7 @@ class ExplainedSymbol:
         symbol = self.symbol
         if symbol.became:
             words = "fixed to" if symbol.became.lstrip("-").isdigit() else "always"
-            return f"{words} {symbol.became}"
+            return f"{words} {self.became}"
         if not symbol.final_range:
             return "not known: Dynamo did not come to an end"
         reach = plain_range(symbol.final_range)
@@ -61,15 +68,21 @@ def symbols(reader: SessionReader, compilation: int | None = None) -> list[Expla
     names = compilation_names(reader)
     events = [event for event in reader.rows(model.SymbolEvent, **only) if event.attempt == last.get(event.compilation, 0)]
     relations = reader.rows(model.GuardCheck, origin="shapes", **only)
+    sizes = SizeNames(reader)
     return [
-        _explained(reader, row, names.get(row.compilation, ""), events, relations)
+        _explained(reader, row, names.get(row.compilation, ""), events, relations, sizes)
         for row in rows
         if row.attempt == last[row.compilation]
     ]
 
 
 def _explained(
-    reader: SessionReader, row: model.Symbol, name: str, events: list[model.SymbolEvent], relations: list[model.GuardCheck]
+    reader: SessionReader,
+    row: model.Symbol,
+    name: str,
+    events: list[model.SymbolEvent],
+    relations: list[model.GuardCheck],
+    sizes: SizeNames,
 ) -> ExplainedSymbol:
     own = tuple(event for event in events if event.compilation == row.compilation and row.name in event.symbols)
     sources = row.sources or ((row.source,) if row.source else ())
@@ -78,7 +91,20 @@ def _explained(
     place = place_of_path(reader, file, line)
     fixed = next((event.stack for event in own if event.kind == "specialized"), 0)
     stack = _frames(reader, fixed or row.stack)
-    return ExplainedSymbol(row, name, plain_code(row.source), (file, line), place, own, tuple(guards), stack)
+    function = sizes.function(row.compilation)
+    return ExplainedSymbol(
+        row,
+        name,
+        plain_code(row.source, function),
+        sizes.of(row.compilation, row.name),
+        (file, line),
+        place,
+        tuple(replace(event, expression=sizes.in_text(row.compilation, event.expression)) for event in own),
+        tuple(guards),
+        sizes.in_text(row.compilation, row.became),
+        function,
+        stack,
+    )
 
 
 def _frames(reader: SessionReader, stack: int) -> tuple[model.Frame, ...]:
@@ -102,10 +128,10 @@ def plain_range(reach: str) -> str:
     return f"at least {lower}" if from_below else f"at most {upper}" if from_above else "any value"
 
 
-def event_words(event: model.SymbolEvent) -> str:
+def event_words(event: model.SymbolEvent, function: str = "") -> str:
     """Return ``fixed to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
     if event.kind == "specialized":
         return f"fixed to {event.expression}" + (f" ({event.reason.replace('_', ' ')})" if event.reason else "")
     if event.kind == "same_as":
-        return f"{plain_code(event.expression)} had the same value, and must have it from now on"
+        return f"{plain_code(event.expression, function)} had the same value, and must have it from now on"
     return f"{event.expression} was assumed" if event.kind == "assumed" else f"asked: {event.expression}"

@@ -30,6 +30,8 @@ class KernelUse:
     """How often the output code calls it. Repeated layers share a kernel."""
     line_count: int = 0
     """Lines of its code; 0 for a library call."""
+    node_ids: tuple[int, ...] = ()
+    """The nodes whose names are ``nodes``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,14 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
     names = names_of_computed_nodes(reader)
     calls = call_counts(reader)
     line_counts = kernel_line_counts(reader)
+    nodes = {kernel.id: tuple(node for node in computed.get(kernel.id, ()) if node in names) for kernel in kernels}
     return [
         KernelUse(
             kernel,
-            tuple(names[node] for node in computed.get(kernel.id, ()) if node in names),
+            tuple(names[node] for node in nodes[kernel.id]),
             calls.get(kernel.id, 1),
             line_counts.get(kernel.artifact, 0),
+            nodes[kernel.id],
         )
         for kernel in kernels
     ]

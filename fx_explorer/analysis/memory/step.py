@@ -17,10 +17,10 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.memory.crossings import Crossings
 from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory, Segment
-from fx_explorer.analysis.memory.naming import InputName, InputNames
 from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.analysis.memory.returned import ReturnedStorages
 from fx_explorer.analysis.memory.sizes import rounded
+from fx_explorer.analysis.naming.values import InputName, InputNames, result_name, tangent_name
 from fx_explorer.session import SessionReader
 
 MemoryKind = Literal[
@@ -161,7 +161,7 @@ class _Assembly:
                 kept[number] = replace(
                     self._from_its_name_on(found, lifetime),
                     kind="activation",
-                    name=row.name,
+                    name=self._saved_name(at, row, producers.get(row.producer)),
                     node=_producer(producers, row) or found.node,
                     end=end,
                 )
@@ -173,6 +173,13 @@ class _Assembly:
                 self.held.append(found)
         self._ran(graph)
         return kept
+
+    def _saved_name(self, at: int, row: model.SavedTensor, producer: model.Node | None) -> str:
+        """Return what a saved value is called; of a copy of an input, what that is."""
+        if producer is None:
+            return row.name
+        found = self._names[at].get(producer.name) if producer.op == "placeholder" else None
+        return f"copy of {found.name}" if found else result_name(producer)
 
     def _from_its_name_on(self, found: Held, lifetime: Lifetime) -> Held:
         """Return the part of a buffer's life in which it holds the value that is returned. Before, it
@@ -288,7 +295,7 @@ class _Assembly:
             return
         whole = self.now + graph.replayed.end
         end = whole if self.tangents_are_held or lifetime.dies is None else self.now + lifetime.dies
-        self.held.append(Held("tangent", lifetime.name, _taken(lifetime), lifetime.device, self.now, end))
+        self.held.append(Held("tangent", tangent_name(lifetime.name), _taken(lifetime), lifetime.device, self.now, end))
 
     # both
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.children import children, finding_in_words
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.recompiles.causes import causes, limit_hits

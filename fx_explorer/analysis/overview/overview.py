@@ -6,7 +6,6 @@ more.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -16,7 +15,8 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
@@ -234,9 +234,8 @@ def _dynamic_sizes(reader: SessionReader) -> str:
 
 
 def plain_size(source: str) -> str:
-    """Return ``size 0 of x`` for ``L['x'].size()[0]``; other sources as torch writes them."""
-    found = re.fullmatch(r"L\['(?P<name>\w+)'\](?P<rest>.*)\.size\(\)\[(?P<index>\d+)\]", source)
-    return f"size {found['index']} of {found['name']}{found['rest']}" if found else source
+    """Return ``size 0 of x`` for ``L['x'].size()[0]``."""
+    return plain_code(source)
 
 
 # what came of it

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from fx_explorer import model
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.checks import Check, Finding, placed
 from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.totals import totals

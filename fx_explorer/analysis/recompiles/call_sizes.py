@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 
 from fx_explorer import model
-from fx_explorer.analysis.recompiles.changes import GuardChange, plain_name
+from fx_explorer.analysis.naming.sources import plain_name
+from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.recompiles.remedies import CallSizes, Dimension
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import checked_tensors

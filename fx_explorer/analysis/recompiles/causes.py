@@ -13,7 +13,7 @@ from typing import TypeVar
 from fx_explorer import model
 from fx_explorer.analysis.comparing.graph_changes import graphs_in_words
 from fx_explorer.analysis.documents import Place, place_of_path
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
 from fx_explorer.analysis.recompiles.remedies import NO_REMEDY, remedy
@@ -209,7 +209,8 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
     """
     compilation, before = session.of_recompile(row), session.before(row)
     function = session.function(compilation) or before
-    change = change_of(row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new)
+    named = function.function if function else ""
+    change = change_of(row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new, named)
     file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
@@ -218,7 +219,7 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
     return ExplainedRecompile(
         compilation=compilation.name if compilation else "",
         of=before.name if before else row.of,
-        function=function.function if function else "",
+        function=named,
         reason=row.reason,
         in_words=change.words,
         guard=row.guard,

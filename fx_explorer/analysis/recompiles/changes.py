@@ -5,8 +5,11 @@ it is, in plain words.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from fx_explorer.analysis.naming.sources import plain_name as plain_source_name
+from fx_explorer.analysis.naming.sources import unfinished
 
 ChangeKind = Literal[
     "size", "range", "rank", "stride", "dtype", "device", "requires_grad", "training",
@@ -52,10 +55,17 @@ class GuardChange:
     """The other of two sizes that were taken for one: ``y, 0``."""
 
 
-def change_of(guard: str, source: str = "", old: str = "", new: str = "") -> GuardChange:
+def change_of(guard: str, source: str = "", old: str = "", new: str = "", function: str = "") -> GuardChange:
     """Return the change that made a guard fail. ``guard`` is torch's report; the rest is as in
-    model.Recompile, and empty in sessions of earlier versions.
+    model.Recompile, and empty in sessions of earlier versions. ``function`` is torch's name of the
+    function that was compiled.
     """
+    found = _change_of(guard, source, old, new)
+    name, words, other = (unfinished(text, function) for text in (found.name, found.words, found.other))
+    return replace(found, name=name, words=words, other=other)
+
+
+def _change_of(guard: str, source: str, old: str, new: str) -> GuardChange:
     guard = _FROM_NUMPY.sub(r"\1", guard)
     for kind, pattern, words in _KINDS:
         found = re.search(pattern, guard)
@@ -332,13 +342,9 @@ def _values(kind: ChangeKind, reported: dict[str, str], old: str, new: str) -> t
     return was or old, is_now or new
 
 
-_BEHIND = re.compile(r"(?:\._modules|\._parameters|\._buffers|\.__dict__)\[['\"](\w+)['\"]\]")
-_FIRST = re.compile(r"^[LG]\[['\"](\w+)['\"]\]")
-
-
 def plain_name(source: str) -> str:
     """Return ``self.drop.training`` for ``L['self']._modules['drop'].training``."""
-    return _BEHIND.sub(r".\1", _FIRST.sub(r"\1", source)).removesuffix("._modules")
+    return plain_source_name(source).removesuffix("._modules")
 
 
 def _where(source: str) -> Where:

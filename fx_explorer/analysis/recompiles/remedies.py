@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fx_explorer.analysis.naming.sources import is_unfinished
 from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.words import listed
 
@@ -93,6 +94,10 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
     every = (here, *(one for one in sizes.varied if one != here))
     marks = listed((f"torch._dynamo.mark_dynamic({name}, {index})" for name, index in every), 8)
     once = f"{NO_MORE} " if sizes.became_dynamic else ""
+    if is_unfinished(change.source) or any(is_unfinished(name) for name, _ in every):
+        # No line of the program can mark a value that has no name.
+        spares = "spares this one too" if sizes.became_dynamic else "avoids it"
+        return once.strip() if sizes.alike else f"{once}torch.compile(…, dynamic=True) {spares}."
     spared = "this one too" if sizes.became_dynamic else "it"
     verb = ("spare" if sizes.became_dynamic else "avoid") + ("s" if len(every) == 1 else "")
     if sizes.alike:
@@ -117,6 +122,11 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
         return f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} variable at once, and spares this one too."
     if change.where == "global":
         return f"Pass {change.name} as an argument, or make it a tensor, where the code only computes with it {NOT_TRIED}."
+    if is_unfinished(change.source):
+        return (
+            f"Each one is compiled: {change.name} is compiled in. {BOTH_STAY} Otherwise keep it a tensor there, without "
+            f".item(), float() or int(), where the code only computes with it {NOT_TRIED}."
+        )
     name = "it" if change.where == "input" else change.name
     return (
         f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a tensor, torch.tensor({change.name}), "

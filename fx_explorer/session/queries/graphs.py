@@ -132,3 +132,16 @@ def input_names(reader: SessionReader, graph: model.Graph) -> dict[int, list[str
     for consumer, name in found:
         names.setdefault(consumer, []).append(name)
     return names
+
+
+def leading_placeholders(reader: SessionReader, graph: model.Graph) -> int:
+    """Return how many inputs stand before a graph's first operation."""
+    end = graph.first_node + graph.node_count
+    asked = "SELECT position FROM node WHERE id >= ? AND id < ? AND op != 'placeholder' ORDER BY id LIMIT 1"
+    return next((position for (position,) in reader.query(asked, (graph.first_node, end))), graph.node_count)
+
+
+def sources_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> dict[int, str]:
+    """Return torch's source of each of these nodes that is an input of a graph of Dynamo's."""
+    asked = "SELECT node, source FROM local_tensor WHERE is_input AND node IN (SELECT value FROM json_each(?))"
+    return dict(reader.query(asked, (json_list(nodes),)))

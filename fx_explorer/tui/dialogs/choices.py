@@ -11,7 +11,8 @@ from fx_explorer.analysis.backends.segment_regions import KEY
 from fx_explorer.analysis.documents import Document, documents_of, front_end_documents, graph_form, source_documents
 from fx_explorer.analysis.graph_code.texts import FORMS
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
-from fx_explorer.analysis.outline import plain_function, variant_title
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.outline import variant_title
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.variants.lineage import root_name

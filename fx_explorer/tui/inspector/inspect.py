@@ -15,6 +15,8 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.links.triton_place import triton_place
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.values import InputNames, with_own_names
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.overview.line_events import line_events
 from fx_explorer.analysis.regions.annotated_regions import region_value
@@ -58,8 +60,19 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
     if value and node.stride:
         value += f" stride ({', '.join(node.stride)})"
     regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
-    parts = [node.name, node.target if node.target != node.name else node.op, f"{value} {node.device}".strip()]
+    parts = [
+        _users_name(reader, node),
+        node.name,
+        node.target if node.target != node.name else node.op,
+        f"{value} {node.device}".strip(),
+    ]
     return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(selection)) if part]
+
+
+def _users_name(reader: SessionReader, node: model.Node) -> str:
+    """Return what the user calls an input of a graph; empty for other nodes."""
+    found = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
+    return found.name if found and found.node else ""
 
 
 def _line_summary(selection: Selection) -> list[str]:
@@ -75,9 +88,9 @@ def _line_summary(selection: Selection) -> list[str]:
     own = selection.own_lines
     if place.document.kind == "source" and own:
         copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
-        return [here, *happened, f"is {listed(copied)}", f"called by {listed(operation_names(reader, nodes))}"]
+        return [here, *happened, f"is {listed(copied)}", f"called by {listed(with_own_names(operation_names(reader, nodes)))}"]
     if place.document.kind != "source":
-        names = operation_names(reader, nodes)
+        names = with_own_names(operation_names(reader, nodes))
         written = source_of_own(reader, own)
         if written:
             return [here, f"is {written.document.title}:{written.line + 1}", f"called by {listed(names)}"]
@@ -138,6 +151,8 @@ def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
 def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     """Yield everything that is known about a node."""
     graph = place_of_node(reader, node).document
+    if name := _users_name(reader, node):
+        yield Entry("your name", name)
     yield Entry("name", node.name)
     yield Entry("operation", f"{node.op} {node.target}")
     yield Entry("arguments", node.arguments or "none")
@@ -177,7 +192,9 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     for i, frame in enumerate(reversed(stacks[0].frames)):
         place = place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
         label = "your line" if i == 0 else "called from"
-        yield Entry(label, f"{in_file(frame.file, frame.line)} in {frame.function}   {frame.code.strip()}", place)
+        yield Entry(
+            label, f"{in_file(frame.file, frame.line)} in {plain_function(frame.function)}   {frame.code.strip()}", place
+        )
 
 
 RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}

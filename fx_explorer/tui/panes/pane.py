@@ -17,7 +17,7 @@ from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, code_of, lines_in
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.code_view import CodeView
@@ -72,6 +72,7 @@ class Pane(TellsUnreadable, Vertical):
         self._events: dict[int, list[LineEvent]] = {}
         self._region: RegionKey | None = None
         self._shown = EVERY_LINE
+        self._reader: SessionReader | None = None
         self._lit: frozenset[int] = frozenset()
 
     def compose(self) -> ComposeResult:
@@ -135,10 +136,13 @@ class Pane(TellsUnreadable, Vertical):
         self.document = document
         self._region = region if document and document.kind == "graph" else None
         self._shown = lines_in(reader, document, region) if document else EVERY_LINE
+        if isinstance(self._shown, FoldedInputs) and 0 < line < self._shown.count:
+            self._shown = EVERY_LINE
+        self._reader = reader
         self._lit = frozenset()
         if document and document.kind == "graph":
             self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
-            self._rows.load(GraphRows(reader, document, self._shown.lines), line=self._shown.row_of(line))
+            self._rows.load(GraphRows(reader, document, self._shown), line=self._shown.row_of(line))
         elif document:
             self._code.placeholder = "The text is empty."
             self._load_text(text_of(reader, document), document.language, line)
@@ -182,6 +186,8 @@ class Pane(TellsUnreadable, Vertical):
             self._code.annotate({line: GLYPHS[events[0].what] for line, events in now.items()})
 
     def move_to(self, line: int) -> None:
+        if isinstance(self._shown, FoldedInputs) and 0 < line < self._shown.count:
+            self.unfold()
         self.body.move_to(self._row_of(line), center=True)
         self._show_title()
 
@@ -194,6 +200,16 @@ class Pane(TellsUnreadable, Vertical):
         """Wrap long lines of texts, in this and in later documents, or show each in a row again."""
         self._code.wraps = not self._code.wraps
         self._show_beginning()
+        self._show_title()
+
+    def unfold(self) -> None:
+        """Show the inputs of a graph that were folded to a row; the cursor goes to the same line."""
+        if self.document is None or self._reader is None or not isinstance(self._shown, FoldedInputs):
+            return
+        line, lit = self._shown.line_of(self.body.cursor), self._lit
+        self._shown = EVERY_LINE
+        self._rows.load(GraphRows(self._reader, self.document), line=line)
+        self.body.marks = lit
         self._show_title()
 
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
@@ -235,7 +251,9 @@ class Pane(TellsUnreadable, Vertical):
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
-        if self.place:
+        if isinstance(self._shown, FoldedInputs) and self.body.cursor == 0:
+            self.unfold()
+        elif self.place:
             self.post_message(self.Followed(self, self.place))
 
     # title

@@ -13,7 +13,7 @@ from textual.content import Content
 from fx_explorer import model
 from fx_explorer.analysis.comparing.compare import DocumentPair, Figure, document_pairs, figures, pair_diff
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen

@@ -358,6 +358,9 @@ class Explorer(ExplorerFrame):
 
     def action_find_in_pane(self) -> None:
         view = self.outline if self.outline.has_focus else self.body
+        for pane in self.linked.panes:
+            if pane.body is view:
+                pane.unfold()  # what is folded would not be found
         if view:
             self.find_bar.open(view)
 

@@ -4,20 +4,27 @@ ten.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.backends.segment_regions import FALLS_BACK, regions_of_nodes
 from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.naming.values import InputName, InputNames, tangent_name
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import region_kind
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
+NAME_CELLS = 28
+
 COLUMNS = (
-    Column("name", "strong", min_width=13, max_width=28, keeps="ends"),
+    Column("name", "strong", min_width=13, max_width=NAME_CELLS, keeps="ends"),
     Column("value", "type", min_width=16, max_width=24),
     Column("operation", "function", min_width=11, max_width=34, priority=1),
     Column("region", "annotation", min_width=8, max_width=18, priority=4),
@@ -34,37 +41,100 @@ OP_KINDS = {"placeholder": "muted", "get_attr": "muted", "output": "muted"}
 class GraphRows:
     """A RowSource over one graph, or over some of its nodes."""
 
-    def __init__(self, reader: SessionReader, document: Document, positions: Sequence[int] | None = None) -> None:
-        """``positions`` are the nodes to show, ascending; None shows all."""
+    def __init__(self, reader: SessionReader, document: Document, shown: ShownLines = EVERY_LINE) -> None:
+        """``shown`` says which nodes have a row."""
         self._reader = reader
         self._graph = reader.get(model.Graph, document.id)
-        self._positions = positions
+        self._positions = shown.lines
+        self._folded = shown.count if isinstance(shown, FoldedInputs) else 0
 
     def __len__(self) -> int:
+        if self._folded:
+            return self._graph.node_count - self._folded + 1
         return self._graph.node_count if self._positions is None else len(self._positions)
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
+        if self._folded and start == 0 < stop:
+            inputs = self._reader.nodes(self._graph, 0, self._folded)
+            return [folded_row(inputs, self._names.of(inputs)), *self._page(1, stop)]
+        return self._page(start, stop)
+
+    def _page(self, start: int, stop: int) -> list[Row]:
         nodes = self._nodes(start, stop)
         segments = regions_of_nodes(self._reader, nodes)
-        return [node_row(node, segments.get(node.id, "")) for node in nodes]
+        names = placeholder_names(nodes, self._names) if any(node.op == "placeholder" for node in nodes) else {}
+        return [node_row(node, segments.get(node.id, ""), names.get(node.id, "")) for node in nodes]
+
+    @cached_property
+    def _names(self) -> InputNames:
+        return InputNames(self._reader)
 
     def _nodes(self, start: int, stop: int) -> list[model.Node]:
+        if self._folded:
+            hidden = self._folded - 1
+            return self._reader.nodes(self._graph, start + hidden, stop + hidden)
         if self._positions is None:
             return self._reader.nodes(self._graph, start, stop)
         ids = [self._graph.first_node + position for position in self._positions[start:stop]]
         return self._reader.by_ids(model.Node, ids)
 
 
-def node_row(node: model.Node, segment: str = "") -> Row:
-    """Return the cells of a node. ``segment`` is the backend's segment that it is in, or that it falls
-    back, which is marked at its name, too: the column of regions has no room in a narrow pane.
+def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> Row:
+    """Return the one row that stands for the inputs of a graph: ``▸ 38 parameters, 2 inputs``."""
+    kinds = Counter(input_kind(node, names[node.id]) for node in inputs)
+    told = [counted(kinds[kind], kind) for kind in INPUT_KINDS if kinds[kind]]
+    return ((f"{FOLDED_SIGN} {told[0]}", "muted"), (listed(told[1:]), "muted"), ("⏎ shows them", "muted"))
+
+
+FOLDED_SIGN = "▸"
+
+INPUT_KINDS = ("parameter", "buffer", "input", "size", "saved value", "gradient")
+
+
+def input_kind(node: model.Node, name: InputName) -> str:
+    """Return what an input of a graph is, one of INPUT_KINDS."""
+    if node.value.startswith("Sym("):
+        return "size"
+    if name.node:
+        return name.kind
+    if tangent_name(node.name) != node.name:
+        return "gradient"
+    return "saved value"
+
+
+def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[int, str]:
+    """Return what the user calls the inputs among nodes; those without such a name are left out."""
+    inputs = {node.id: node for node in nodes if node.op == "placeholder"}
+    found = names.of(inputs.values())
+    told = {at: name.name if name.node else tangent_name(inputs[at].name) for at, name in found.items()}
+    return {at: name for at, name in told.items() if name != inputs[at].name}
+
+
+USERS_NAME_CELLS = 17
+"""So much of the user's name is shown in any case: a pane of 38 cells gives the column 18, and the
+last one says that the rest is cut off.
+"""
+
+
+def beside(own: str, name: str) -> list[Piece]:
+    """Return the user's name of an input, of which the end says most, and torch's beside it:
+    ``….attn.c_attn.bias primals_6``. A narrow column cuts that.
+    """
+    shown = name if len(name) <= USERS_NAME_CELLS else f"…{name[1 - USERS_NAME_CELLS :]}"
+    return [(shown, "strong"), (f" {own}", "muted")]
+
+
+def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
+    """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the
+    backend's segment that it is in, or that it falls back, which is marked at its name, too: the
+    column of regions has no room in a narrow pane.
     """
     kind = OP_KINDS.get(node.op, "function")
-    name: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
+    own: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     return (
-        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else name,
+        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else beside(node.name, name) if name else own,
         value_text(node),
-        (operation(node), kind),
+        [(name, "strong")] if name else (operation(node), kind),
         region_cell(node, segment),
         node.module,
         node.arguments,

@@ -1,5 +1,5 @@
-"""Which lines of a document a pane shows: all; of a graph those of one region; of a level below a
-kernel its code.
+"""Which lines of a document a pane shows: all; of a graph those of one region, or its inputs as one
+row; of a level below a kernel its code.
 
 A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where
 the pane shows it.
@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
-from fx_explorer.model import LEVELS
+from fx_explorer.model import LEVELS, Graph
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import leading_placeholders
 
 
 class ShownLines:
@@ -46,12 +47,41 @@ class ShownLines:
 EVERY_LINE = ShownLines()
 
 
+class FoldedInputs(ShownLines):
+    """Shows the first ``count`` lines, which are the inputs of a graph, as one row."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def line_of(self, row: int) -> int:
+        return row + self.count - 1 if row else 0
+
+    def row_of(self, line: int) -> int:
+        return max(0, line - self.count + 1)
+
+    def rows_of(self, lines: frozenset[int]) -> frozenset[int]:
+        return frozenset(map(self.row_of, lines))
+
+
+FEWEST_FOLDED = 6
+"""So many inputs hide the first operation in a small pane. Fewer are worth seeing."""
+
+
+def folded_inputs(reader: SessionReader, document: Document) -> ShownLines:
+    """Return the lines of a graph with its inputs folded, where there are many."""
+    count = leading_placeholders(reader, reader.get(Graph, document.id))
+    return FoldedInputs(count) if count >= FEWEST_FOLDED else EVERY_LINE
+
+
 def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
     """Return what a pane shows of a document while it is narrowed to ``region``."""
     if document.language in LEVELS and document.stage != "backend":
         return ShownLines(_lines_of_code(document.language, text_of(reader, document)))
-    if region is None or document.kind != "graph":
+    if document.kind != "graph":
         return EVERY_LINE
+    if region is None:
+        return folded_inputs(reader, document)
     return ShownLines(positions_in(reader, document, region))
 
 

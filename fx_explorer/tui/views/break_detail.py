@@ -10,9 +10,9 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
-from fx_explorer.analysis.guards.guard_tree import plain_source
 from fx_explorer.analysis.measured_times import call_time
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 from fx_explorer.analysis.words import first_line, in_file, size, tensor
 from fx_explorer.session import SessionReader
@@ -35,7 +35,7 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
-        ("Goes on in", [f"{plain_function(name)}  ({name})" for name in found.resume_functions]),
+        ("Goes on in", [plain_function(name) for name in found.resume_functions]),
         ("Calls, with the graphs they became", _tree(reader, found)),
         ("Your stack, innermost last", stack_lines(reader, found.stack)),
         ("torch's own report", reader.text(found.text).splitlines()),
@@ -49,7 +49,8 @@ def kept_line(one: KeptAcross) -> str:
     """
     row = one.kept_behind[0]
     held = size(row.size_bytes) if row.size_bytes else "of unknown size"
-    what = f"{plain_source(one.source)}  {tensor(row.dtype, row.shape)}  {held}"
+    value = "a size" if row.dtype.startswith("Sym") else tensor(row.dtype, row.shape)
+    what = f"{plain_code(one.source)}  {value}  {held}"
     if one.crosses and one.is_kept_twice:
         return f"{what}  by the graph before too, as one tensor"
     if one.crosses:
@@ -105,7 +106,7 @@ def _chain(found: DistinctBreak) -> list[str]:
     then says it all.
     """
     frames = found.chain if len(found.chain) > 1 else ()
-    return [f"{in_file(f.file, f.line)} in {f.function}   {f.code}" for f in frames]
+    return [f"{in_file(f.file, f.line)} in {plain_function(f.function)}   {f.code}" for f in frames]
 
 
 def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
@@ -119,4 +120,4 @@ def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
 
 def stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
     stacks = reader.by_ids(model.Stack, [stack_id]) if stack_id else []
-    return [f"{f.file}:{f.line} in {f.function}   {f.code.strip()}" for stack in stacks for f in stack.frames]
+    return [f"{f.file}:{f.line} in {plain_function(f.function)}   {f.code.strip()}" for stack in stacks for f in stack.frames]

@@ -7,6 +7,8 @@ from dataclasses import replace
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.measured_times import call_time, run_time
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import unfinished
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line, in_file
@@ -68,12 +70,12 @@ def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
 
 def _left_row(reader: SessionReader, found: LeftToPython) -> TableRow:
     where = in_file(found.file, found.line)
-    cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, found.function)
+    cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, plain_function(found.function))
     return TableRow(cells, found.place, lambda: Detail(left_text(reader, found)))
 
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> TableRow:
-    where = in_file(found.file, found.line) if found.file else found.function
+    where = in_file(found.file, found.line) if found.file else plain_function(found.function)
     cells = ("↻ recompile", where, "", "–", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
     return TableRow(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
@@ -91,11 +93,11 @@ def _recompile_text(found: ExplainedRecompile) -> str:
     known = (("What to do", found.remedy), ("Called from", f"{file}:{line}" if file else ""), ("Graphs", found.graphs))
     told = [part for title, text in known if text for part in (title, f"  {text}", "")]
     parts = [
-        f"[{found.compilation}] {found.function} was compiled again because {found.in_words}.",
+        f"[{found.compilation}] {plain_function(found.function)} was compiled again because {found.in_words}.",
         "",
         *told,
         f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",
-        f"  {found.guard}",
+        f"  {unfinished(found.guard, found.function)}",
         "",
         "torch's own words",
         f"  {found.reason}",

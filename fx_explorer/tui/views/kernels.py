@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses, kind_in_words, run_in_words
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
+from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -31,6 +33,7 @@ BELOW = "U shows what is below a Triton kernel, u its configurations."
 def kernels_table(reader: SessionReader) -> Table:
     uses = kernel_uses(reader)
     names = compilation_names(reader)
+    told = told_names(reader, {node: name for use in uses for node, name in zip(use.node_ids, use.nodes, strict=True)})
     gpu = gpu_of(reader)
     times = [_estimate(reader, use.kernel, gpu) for use in uses] if gpu else None
     return Table(
@@ -39,7 +42,8 @@ def kernels_table(reader: SessionReader) -> Table:
         origin="Inductor's code generation; nodes from the scheduler's origins",
         columns=(*COLUMNS[:3], ESTIMATE, *COLUMNS[3:]) if times else COLUMNS,
         rows=[
-            _row(reader, use, names.get(use.kernel.compilation, ""), [times[i]] if times else []) for i, use in enumerate(uses)
+            _row(reader, use, names.get(use.kernel.compilation, ""), [times[i]] if times else [], told)
+            for i, use in enumerate(uses)
         ],
         empty=_why_empty(reader),
     )
@@ -57,7 +61,7 @@ def _estimate(reader: SessionReader, kernel: model.Kernel, gpu: model.Gpu) -> st
     return microseconds(found.estimated_s) if found.estimated_s else ""
 
 
-def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> TableRow:
+def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str], told: Mapping[int, str]) -> TableRow:
     kernel = use.kernel
     cells = (
         f"[{owner}]",
@@ -68,7 +72,7 @@ def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> 
         f"{len(use.nodes):,}",
         f"{use.calls:,}",
         f"{use.line_count:,}" if use.line_count else "",
-        ", ".join(use.nodes),
+        ", ".join(told[node] for node in use.node_ids),
     )
     return TableRow(cells, place_of_kernel(reader, kernel), lambda: _detail(reader, kernel))
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
+from fx_explorer.analysis.naming.sizes import SizeNames
+from fx_explorer.analysis.naming.values import result_name
 from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
@@ -28,7 +31,7 @@ COLUMNS = (
 
 def memory_table(reader: SessionReader) -> Table:
     values = saved_values(reader)
-    names = user_names(reader, values)
+    names, sizes = user_names(reader, values), SizeNames(reader)
     decided, paths = choices(reader), source_paths(reader)
     whole = saved_total(reader).size_bytes
     return Table(
@@ -37,11 +40,30 @@ def memory_table(reader: SessionReader) -> Table:
         origin="outputs of the forward graph that are inputs of the backward graph",
         columns=COLUMNS,
         rows=[
-            *(_row(value, whole, names.get(value.saved.id, value.saved.name), _why(decided, value)) for value in values),
-            *(_again(one, paths) for one in recomputed(reader)),
+            *(_row(value, whole, _Names(names, sizes), _why(decided, value)) for value in values),
+            *(_again(one, paths, sizes) for one in recomputed(reader)),
         ],
         empty=_why_empty(reader),
     )
+
+
+class _Names(NamedTuple):
+    """The user's names of saved values, and of the sizes in their shapes."""
+
+    names: Mapping[int, str]
+    sizes: SizeNames
+
+    def of(self, value: SavedValue) -> str:
+        return self.names.get(value.saved.id, value.saved.name)
+
+    def earlier(self, value: SavedValue) -> str:
+        """Return the name of the value in whose storage this one lies."""
+        named = self.names.get(value.shares_with_row)
+        return named or value.shares_with
+
+    def tensor(self, value: SavedValue) -> str:
+        saved = value.saved
+        return self.sizes.in_text(saved.compilation, tensor(saved.dtype, saved.shape))
 
 
 def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedValue) -> str:
@@ -50,17 +72,18 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
     return why(choice) if choice else ""
 
 
-def _again(one: Recomputed, paths: Mapping[int, str]) -> TableRow:
+def _again(one: Recomputed, paths: Mapping[int, str], sizes: SizeNames) -> TableRow:
     """Return the row of an operation that is done again instead of being saved."""
     node, choice = one.node, one.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
     line = in_file(paths[node.file], node.line) if node.file in paths else ""
-    cells = ("none", "", "recomputed", node.name, tensor(node.dtype, node.shape), node.target, line, "")
-    told = f"{node.name} · {tensor(node.dtype, node.shape)} · {kept} that are not kept\n{why(choice).capitalize()}."
+    name, value = result_name(node), sizes.in_text(choice.compilation, tensor(node.dtype, node.shape))
+    cells = ("none", "", "recomputed", name, value, node.target, line, "")
+    told = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
     return TableRow(cells, one.place, lambda: Detail(told))
 
 
-def _row(value: SavedValue, whole: int, name: str, reason: str) -> TableRow:
+def _row(value: SavedValue, whole: int, names: _Names, reason: str) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
@@ -68,13 +91,13 @@ def _row(value: SavedValue, whole: int, name: str, reason: str) -> TableRow:
         _kept(value),
         "" if value.shares_with else share(kept or 0, whole),
         saved.kind,
-        name,
-        tensor(saved.dtype, saved.shape),
+        names.of(value),
+        names.tensor(value),
         value.producer or "an input",
         where,
         ", ".join(value.consumers),
     )
-    return TableRow(cells, value.place, lambda: Detail(_text(value, reason)))
+    return TableRow(cells, value.place, lambda: Detail(_text(value, names, reason)))
 
 
 def _kept(value: SavedValue) -> str:
@@ -87,10 +110,10 @@ def _kept(value: SavedValue) -> str:
     return "shared" if value.shares_with else "unknown" if kept is None else size(kept)
 
 
-def _storage(value: SavedValue) -> list[str]:
+def _storage(value: SavedValue, names: _Names) -> list[str]:
     saved = value.saved
     if value.shares_with:
-        return [f"storage    that of {value.shares_with}: it is counted there"]
+        return [f"storage    that of {names.earlier(value)}: it is counted there"]
     if saved.kind == "copy":
         return ["storage    a copy that the compiler made, with other strides; the original is there as well"]
     kept = kept_bytes(saved)
@@ -99,11 +122,11 @@ def _storage(value: SavedValue) -> list[str]:
     return []
 
 
-def _text(value: SavedValue, reason: str) -> str:
+def _text(value: SavedValue, names: _Names, reason: str) -> str:
     saved = value.saved
     lines = [
-        f"{saved.name} · {tensor(saved.dtype, saved.shape)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
-        *_storage(value),
+        f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
+        *_storage(value, names),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {value.file}:{value.line}" if value.file else "on line    not known",
         f"needed by  {', '.join(value.consumers) or 'nothing in the backward graph'}",

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.guard_tree import plain_code
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, event_words, plain_range, symbols
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
     TableColumn("frame", "annotation", priority=4),
-    TableColumn("size", "strong", min_width=6),
-    TableColumn("comes from", min_width=16, max_width=40),
+    TableColumn("size or number", "strong", min_width=16, max_width=40),
     TableColumn("now", is_number=True, min_width=5),
     TableColumn("what came of it", min_width=18, max_width=34),
     TableColumn("decided at", "link", min_width=14, priority=1),
     TableColumn("guards", is_number=True, min_width=6, priority=2),
     TableColumn("made at", "muted", min_width=14, priority=3),
+    TableColumn("in torch", "muted", min_width=6, priority=5),
 )
 
 
@@ -41,15 +42,20 @@ def _row(one: ExplainedSymbol) -> TableRow:
     decided = fixed or next((event for event in one.events if event.line), None)
     cells = (
         f"[{one.compilation}]",
-        symbol.name,
-        one.comes_from or "computed",
+        _told(one),
         symbol.hint or "–",
         one.state,
         _where(decided.file, decided.line) if decided else "",
         str(len(one.guards)),
         _where(*one.made_at),
+        symbol.name,
     )
     return TableRow(cells, one.place, lambda: Detail(_text(one)), kind="warning" if symbol.became else "")
+
+
+def _told(one: ExplainedSymbol) -> str:
+    """Return ``size 0 of x``, or where the program computes it."""
+    return one.comes_from or one.name.strip("‹›")
 
 
 def _where(file: str, line: int) -> str:
@@ -59,23 +65,26 @@ def _where(file: str, line: int) -> str:
 def _text(one: ExplainedSymbol) -> str:
     symbol = one.symbol
     file, line = one.made_at
-    others = [plain_code(source) for source in symbol.sources if source != symbol.source]
+    others = [plain_code(source, one.function) for source in symbol.sources if source != symbol.source]
     lines = [
-        f"{symbol.name} is {one.comes_from or 'computed by the program, not an input'}; {one.state}",
+        f"{_told(one)}: {one.state}",
         f"made at {file}:{line}, {plain_range(symbol.range)}" if file else f"made with {plain_range(symbol.range)}",
         *((f"also {', '.join(others)}",) if others else ()),
         "",
         "what was decided",
-        *(f"  {event_words(event)}   {_where(event.file, event.line)}" for event in one.events),
+        *(f"  {event_words(event, one.function)}   {_where(event.file, event.line)}" for event in one.events),
         *(() if one.events else ("  nothing",)),
         "",
         "guards that mention it",
-        *(f"  {plain_code(guard.code)}" for guard in one.guards),
+        *(f"  {plain_code(guard.code, one.function)}" for guard in one.guards),
         *(() if one.guards else ("  none",)),
         "",
         "your stack where it was fixed" if one.specialized else "your stack where it was made",
-        *(f"  {frame.file}:{frame.line} in {frame.function}" for frame in one.stack),
+        *(f"  {frame.file}:{frame.line} in {plain_function(frame.function)}" for frame in one.stack),
         *(() if one.stack else ("  not known",)),
+        "",
+        "torch's name for it",
+        f"  {symbol.name}",
     ]
     return "\n".join(lines)
 
@@ -88,7 +97,7 @@ def _notice(found: list[ExplainedSymbol]) -> str:
     if not fixed:
         return f"{words}. {TRIES}"
     first = fixed[0].specialized
-    where = f", {fixed[0].comes_from} at {_where(first.file, first.line)}" if first and first.file else ""
+    where = f", {_told(fixed[0])} at {_where(first.file, first.line)}" if first and first.file else ""
     return f"{words}; {len(fixed)} could have, and had to be fixed{where}. {TRIES}"
 
 

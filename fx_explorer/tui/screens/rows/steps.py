@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.step_record import StepRecord, StepValue, ending, happening, locals_of, stack_of
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import seconds, share
@@ -47,7 +48,7 @@ def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     if len(compilations) < 2:
         return []
     return [
-        _row(f"[{c.name}]", c.function, c.duration_s, total_s, Detail(f"{c.function} at {c.file}:{c.line}"))
+        _row(f"[{c.name}]", function_of(c), c.duration_s, total_s, Detail(f"{function_of(c)} at {c.file}:{c.line}"))
         for c in sorted(compilations, key=lambda c: -c.duration_s)
     ]
 

@@ -1,0 +1,3 @@
+"""The user's names of everything that torch.compile names anew: what graphs are given, sizes, values
+that guards look at, functions. The app, the command line and the reports ask here, and nowhere else.
+"""

@@ -1,0 +1,50 @@
+"""Names of functions, as the user would say them: of a rest that torch made a function of its own,
+and of a lambda.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fx_explorer import model
+from fx_explorer.analysis.words import in_file
+
+RESUME = "torch_dynamo_resume_in_"
+
+_RESUME_AT = re.compile(rf"{RESUME}\w*?_at_(?P<line>\d+)$")
+
+LAMBDA = "<lambda>"
+
+
+def plain_function(function: str) -> str:
+    """Return ``rest of forward after line 12`` for ``torch_dynamo_resume_in_forward_at_12``, and ``a
+    lambda in Net.__init__`` for ``Net.__init__.<locals>.<lambda>``.
+    """
+    prefix, _, rest = function.rpartition(RESUME)
+    name, at, line = rest.rpartition("_at_")
+    if not at or not (prefix or function.startswith(RESUME)):
+        return _plain_lambda(function)
+    return f"rest of {_plain_lambda(f'{prefix}{name}')} after line {line}"
+
+
+def _plain_lambda(function: str) -> str:
+    around, _, own = function.rpartition(".")
+    # torch writes ``_lambda_`` where the name has to be an identifier.
+    if own not in (LAMBDA, "_lambda_"):
+        return function
+    around = around.removesuffix(".<locals>")
+    return f"a lambda in {around}" if around else "a lambda"
+
+
+def function_of(compilation: model.Compilation) -> str:
+    """Return what was compiled in the user's words. A lambda has no name, so its place tells it from
+    others.
+    """
+    told = plain_function(compilation.function)
+    return f"{told} at {in_file(compilation.file, compilation.line)}" if told.startswith("a lambda") else told
+
+
+def resumed_at(function: str) -> int:
+    """Return the line at which a rest of a function goes on; 0 for any other function."""
+    found = _RESUME_AT.search(function)
+    return int(found["line"]) if found else 0

@@ -1,0 +1,61 @@
+"""Names of dynamic sizes and numbers: ``input_ids.size(1)`` instead of ``s23``."""
+
+from __future__ import annotations
+
+import re
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.sources import plain_source
+from fx_explorer.session import SessionReader
+
+_SYMBOL = re.compile(r"(?<![\w.])(?:s|u|zf|zuf|zs)\d+\b")
+
+_SIZE_OF = re.compile(r"(?P<tensor>.*)\.(?P<what>size|stride)\(\)\[(?P<index>\d+)\]$")
+
+
+class SizeNames:
+    """Finds the user's expression for each symbol of a compilation. The symbols are read once."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._functions = {row.id: row.function for row in reader.rows(model.Compilation)}
+        lines = _lines(reader)
+        # Dynamo's last attempt stands last, and counts.
+        self._names = {
+            (row.compilation, row.name): size_name(row, self.function(row.compilation), lines.get(row.stack, 0))
+            for row in reader.rows(model.Symbol)
+        }
+
+    def of(self, compilation: int, symbol: str) -> str:
+        """Return the name of a symbol; torch's for one that the session does not know."""
+        return self._names.get((compilation, symbol), symbol)
+
+    def function(self, compilation: int) -> str:
+        """Return torch's name of the function that was compiled."""
+        return self._functions.get(compilation, "")
+
+    def in_text(self, compilation: int, text: str) -> str:
+        """Return ``8*input_ids.size(0)`` for ``8*s72``, also within a longer text."""
+        return _SYMBOL.sub(lambda found: self.of(compilation, found[0]), text)
+
+
+def size_name(symbol: model.Symbol, function: str = "", line: int = 0) -> str:
+    """Return ``x.size(0)``, the name of a number, or where the program computes it. ``line`` is that
+    at which torch made the symbol.
+    """
+    if not symbol.source:
+        return f"‹computed at line {line}›" if line else "‹computed by the program›"
+    found = _SIZE_OF.match(symbol.source)
+    if found is None:
+        return _bracketed(plain_source(symbol.source, function))
+    return f"{_bracketed(plain_source(found['tensor'], function))}.{found['what']}({found['index']})"
+
+
+def _bracketed(name: str) -> str:
+    """Set words apart from the expression that they stand in."""
+    return f"‹{name.removeprefix('the ')}›" if " " in name else name
+
+
+def _lines(reader: SessionReader) -> dict[int, int]:
+    """Return the innermost line of each stack at which a size without a source was made."""
+    stacks = {row.stack for row in reader.rows(model.Symbol) if row.stack and not row.source}
+    return {stack.id: stack.frames[-1].line for stack in reader.by_ids(model.Stack, stacks) if stack.frames}

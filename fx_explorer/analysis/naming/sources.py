@@ -1,0 +1,81 @@
+"""What torch calls a *source*, in the user's words: ``self.fc.weight`` for
+``L['self']._modules['fc']._parameters['weight']``.
+
+Sources are defined in torch/_dynamo/source.py, and the functions whose names begin with ``___`` in
+torch/_dynamo/guards.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fx_explorer.analysis.naming.functions import resumed_at
+
+_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\[['\"](\w+)['\"]\]|\.__dict__\[['\"](\w+)['\"]\]")
+
+_KEY = re.compile(r"(?<!\w)[LG]\[['\"]([^'\"]+)['\"]\]")
+
+_IMPORTED = re.compile(r"(?<!\w)__import_(?P<name>\w+)|__builtins_dict__\w*\['(?P<builtin>\w+)'\]|__builtins_dict__\w*")
+
+_INSIDE = r"((?:[^()]|\([^()]*\))+)"
+"""An expression whose brackets are nested once at most."""
+
+_CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"dict\(type\({_INSIDE}\)\.__dict__\)\['(\w+)'\]"), r"type(\1).\2"),
+    (re.compile(rf"list\(dict\.keys\({_INSIDE}\)\)\[(\d+)\]"), r"key \2 of \1"),
+    (re.compile(rf"not ___dict_contains\(('[^']*'), {_INSIDE}\)"), r"\1 not in \2"),
+    (re.compile(rf"___dict_contains\(('[^']*'), {_INSIDE}\)"), r"\1 in \2"),
+    (re.compile(rf"___from_numpy\({_INSIDE}\)"), r"\1"),
+    (re.compile(r"___get_torch_function_mode_stack_at\((\d+)\)"), r"the active __torch_function__ mode \1"),
+)
+
+_STACK = re.compile(r"\b___stack\d+(?:\[\d+\])*")
+
+_OTHER = re.compile(r"(?<!\w)___(\w+)\(")
+
+
+def plain_source(source: str, function: str = "") -> str:
+    """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, ``F.gelu`` for
+    ``G['F'].gelu``. ``function`` is torch's name of the function that was compiled: a value of an
+    unfinished expression has a line there.
+    """
+    return unfinished(plain_name(source), function)
+
+
+def plain_name(source: str) -> str:
+    """Return the same, with torch's own names of unfinished values (``___stack0``)."""
+    plain = _KEY.sub(r"\1", source)
+    for pattern, words in _CALLS:
+        plain = pattern.sub(words, plain)
+    return _IMPORTED.sub(_imported, _MEMBER.sub(_member, plain))
+
+
+def _member(found: re.Match[str]) -> str:
+    return f".{found[1] or found[2]}"
+
+
+def _imported(found: re.Match[str]) -> str:
+    if found["name"]:
+        return found["name"].replace("_dot_", ".")
+    return found["builtin"] or "builtins"
+
+
+def unfinished(text: str, function: str) -> str:
+    """Replace torch's names of values that Python holds on its stack at a graph break, which have none
+    in the program: ``the value computed at line 12``.
+    """
+    line = resumed_at(function)
+    return _STACK.sub(f"the value computed at line {line}" if line else "a value of an unfinished expression", text)
+
+
+def is_unfinished(source: str) -> bool:
+    """Return whether a source is such a value: no line of the program can name it."""
+    return "___stack" in source
+
+
+def plain_code(code: str, function: str = "") -> str:
+    """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
+    ``L['x'].size()[0] < L['y'].size()[0]``.
+    """
+    sizes = re.sub(r"([LG]\[[^ ()]*\])\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
+    return _OTHER.sub(r"\1(", plain_source(sizes, function))

@@ -1,0 +1,84 @@
+"""The user's names of what torch names anew. The second source is the model itself."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.functions import function_of, plain_function, resumed_at
+from fx_explorer.analysis.naming.sizes import size_name
+from fx_explorer.analysis.naming.sources import plain_code, plain_source, unfinished
+from fx_explorer.analysis.naming.values import result_name
+
+RESUMED = "Net.torch_dynamo_resume_in_forward_at_12"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("L['x']", "x"),
+        ("L['kwargs']['input_ids']", "kwargs['input_ids']"),
+        ("G['F'].gelu", "F.gelu"),
+        ("L['self']._modules['fc']._parameters['weight']", "self.fc.weight"),
+        (
+            "G['__import_torch_dot_nn_dot_modules_dot_module']._global_forward_hooks",
+            "torch.nn.modules.module._global_forward_hooks",
+        ),
+        ("G['__builtins_dict___11']['super']", "super"),
+        ("list(dict.keys(L['self']._modules['layers']._modules))[1]", "key 1 of self.layers._modules"),
+        ("dict(type(L['self'].config).__dict__)['attribute_map']", "type(self.config).attribute_map"),
+        ("L['größe']", "größe"),
+    ],
+)
+def test_a_source_is_named_as_the_program_names_it(source: str, name: str) -> None:
+    assert plain_source(source) == name
+
+
+def test_a_value_of_an_unfinished_expression_is_told_by_its_line() -> None:
+    assert plain_source("L['___stack0']", RESUMED) == "the value computed at line 12"
+    assert plain_source("L['___stack0']") == "a value of an unfinished expression"
+    assert unfinished("___stack2 was 6.1 and now is 6.8", RESUMED) == "the value computed at line 12 was 6.1 and now is 6.8"
+
+
+def test_conditions_are_written_without_functions_of_torchs_own() -> None:
+    assert plain_code("not ___dict_contains('return_dict', L['kwargs'])") == "'return_dict' not in kwargs"
+    assert plain_code("L['x'].size()[0] < L['___stack1'].size()[1]", RESUMED) == (
+        "size 0 of x < size 1 of the value computed at line 12"
+    )
+
+
+def test_a_rest_and_a_lambda_are_named_by_what_the_user_wrote() -> None:
+    assert plain_function(RESUMED) == "rest of Net.forward after line 12"
+    assert resumed_at(RESUMED) == 12
+    assert resumed_at("Net.forward") == 0
+
+    class Net:
+        activation = staticmethod(lambda x: x)
+
+    written = inspect.unwrap(Net.activation)
+    row = model.Compilation(1, "0/0", 0, 0, written.__qualname__, __file__, written.__code__.co_firstlineno)
+    told = function_of(row)
+    assert told.startswith("a lambda in ")
+    assert told.endswith(f"test_naming.py:{written.__code__.co_firstlineno}")
+    assert "<lambda>" not in told
+
+
+def test_sizes_are_named_by_where_they_come_from() -> None:
+    def symbol(name: str, source: str) -> model.Symbol:
+        return model.Symbol(1, 1, name, source, "4", "")
+
+    assert size_name(symbol("s23", "L['input_ids'].size()[1]")) == "input_ids.size(1)"
+    assert size_name(symbol("zf2", "L['scale']")) == "scale"
+    assert size_name(symbol("u0", ""), line=7) == "‹computed at line 7›"
+    assert size_name(symbol("zf2", "L['___stack0']"), RESUMED) == "‹value computed at line 12›"
+
+
+def test_results_of_an_operation_are_counted_and_gradients_are_told() -> None:
+    def node(name: str, op: str, target: str, arguments: str) -> model.Node:
+        return model.Node(1, 1, 0, name, op, target, arguments)
+
+    assert result_name(node("getitem_3", "call_function", "operator.getitem", "sort_2, 1")) == "result 1 of sort_2"
+    assert result_name(node("tangents_1", "placeholder", "tangents_1", "")) == "incoming gradient 1"
+    assert result_name(node("mm", "call_function", "aten.mm.default", "a, b")) == "mm"

@@ -1,0 +1,113 @@
+"""No name of torch's own stands where the user has one: all views of five models are walked."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, graph_document
+from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.analysis.saved_values import saved_values, user_names
+from fx_explorer.report.overview_text import overview_text
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.selection.graph_rows import GraphRows
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, folded_inputs
+from fx_explorer.tui.views.tables import TABLES
+from tests.tui.conftest import OpenApp
+
+MODELS = Path(__file__).parents[1] / "report" / "models"
+
+FIVE = ["llama", "bert", "t5", "vit", "gpt2"]
+
+TORCHS_OWN = re.compile(
+    r"primals_|tangents_|___|\b[LG]\[['\"]|\bgetitem_\d|torch_dynamo_resume|[lLgG]_(?:self|model)_|<lambda>"
+)
+
+TORCHS_WORDS = re.compile(r"^(?:torch checks|torch's own|torch's name)", re.MULTILINE)
+"""What stands below such a line is quoted of torch, and said to be."""
+
+Captured = Callable[..., Path]
+
+
+def said(reader: SessionReader) -> Iterator[tuple[str, str]]:
+    """All texts of all views but graph listings, with the view that says each."""
+    for view, make in TABLES.items():
+        table = make(reader)
+        yield from ((view, text) for text in (table.shows, table.notice, table.empty))
+        for row in table.rows:
+            yield from ((f"{view}, {column.title}", cell) for column, cell in zip(table.columns, row.cells, strict=False))
+            if row.detail:
+                yield f"{view}, detail", TORCHS_WORDS.split(row.detail().text)[0]
+    yield from (("overview", f"{fact.text} {fact.detail}") for fact in overview(reader))
+    yield from (("outline", f"{entry.title} {entry.detail}") for entry in outline(reader))
+    yield "printed overview", overview_text(reader)
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_no_view_shows_a_name_of_torchs_own(captured: Captured, name: str) -> None:
+    with SessionReader(captured(MODELS / f"{name}.py")) as reader:
+        found = [(view, text) for view, text in said(reader) if TORCHS_OWN.search(text)]
+    assert found == []
+
+
+def built(name: str):  # type: ignore[no-untyped-def]
+    spec = importlib.util.spec_from_file_location(f"models_of_names_{name}", MODELS / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.get_model()
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_saved_parameters_have_the_names_of_named_parameters(captured: Captured, name: str) -> None:
+    known = {parameter for parameter, _ in built(name).named_parameters(remove_duplicate=False)}
+    with SessionReader(captured(MODELS / f"{name}.py")) as reader:
+        values = saved_values(reader)
+        names = user_names(reader, values)
+    parameters = [names[value.saved.id] for value in values if value.saved.kind == "parameter"]
+    assert parameters
+    assert [one for one in parameters if one not in known] == []
+
+
+def test_the_inputs_of_a_graph_are_folded_to_a_row_that_counts_them(captured: Captured) -> None:
+    module = built("gpt2")
+    with SessionReader(captured(MODELS / "gpt2.py")) as reader:
+        graph = next(one for one in reader.rows(model.Graph, stage="forward") if one.node_count > 100)
+        document = graph_document(graph, "")
+        folded = folded_inputs(reader, document)
+        rows = GraphRows(reader, document, folded)
+        first, second = rows.page(0, 2)
+        nodes = reader.nodes(graph)
+        inputs = sum(node.op == "placeholder" for node in nodes)
+        shown = [row[2] for row in GraphRows(reader, document, EVERY_LINE).page(0, inputs)]
+    assert len(rows) == len(nodes) - inputs + 1
+    # The weight of the embedding is that of lm_head: named_parameters has it once, and so has the graph.
+    assert first[0] == (f"▸ {len(list(module.parameters()))} parameters", "muted")
+    assert second[0] == (nodes[inputs].name, "strong")
+    assert [("transformer.wte.weight", "strong")] in shown
+    assert [("input_ids", "strong")] in shown
+
+
+async def test_enter_opens_the_folded_inputs(captured: Captured, open_app: OpenApp) -> None:
+    async with open_app(captured(MODELS / "gpt2.py")) as driver:
+        with SessionReader(captured(MODELS / "gpt2.py")) as reader:
+            graph = next(one for one in reader.rows(model.Graph, stage="forward") if one.node_count > 100)
+            document = graph_document(graph, "")
+        await driver.press("2")
+        pane = await driver.explorer.linked_selection.go(Place(document, graph.node_count - 1))
+        driver.explorer.linked.activate(pane)
+        await driver.press("g")
+        assert "▸ " in driver.screen
+        assert "wte.weight" not in driver.screen
+        await driver.press("enter")
+        assert pane.body.line_count == graph.node_count
+        assert "wte.weight" in driver.screen
+        await driver.press("j")
+        assert " transformer.wte.weight · primals_" in driver.screen

@@ -4,6 +4,7 @@ and the answers for other inputs.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from fx_explorer.analysis.guards.guard_tree import (
 )
 from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.recompiles.changes import change_of
+from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -56,6 +58,8 @@ def guards_table(reader: SessionReader, search: str = "") -> Table:
         columns=COLUMNS,
         rows=rows,
         empty=f"No check has all of these words: {search}" if search else _why_empty(reader),
+        searched=functools.partial(guards_table, reader),
+        versions=functions_of_versions(reader),
     )
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from fx_explorer.tui.views.arranging import Arrangement, Sort, arranged, at_once, next_sort, number_in
 from fx_explorer.tui.views.table import Table, TableColumn, TableRow
+from tests.sessions import Hand
+from tests.tui.conftest import OpenApp
 
 NUMBERS = (1536.0, 12.0, 9_000.0)
 CELLS = (("layers.10", "1.5 kB"), ("layers.9", "12 B"), ("head", "9.0 kB"), ("bias", ""))
@@ -100,3 +102,41 @@ def test_100_000_rows_are_sorted_in_short_steps() -> None:
 )
 def test_numbers_are_read_in_the_base_of_their_unit(text: str, number: float | None) -> None:
     assert number_in(text) == (pytest.approx(number) if number is not None else None)
+
+
+async def test_a_click_on_a_heading_sorts_and_turns_round(open_app: OpenApp, hand: Hand) -> None:
+    """By hand: the forward runs addmm (1 node, line 7), kernel (1 node, line 7), addmm (1 node, line 8)."""
+    async with open_app(hand.path) as driver:
+        await driver.press("6")
+        rows = driver.explorer.table.rows
+        names = [line.index("your line") for line in driver.screen.splitlines() if "your line" in line]
+        offset = names[0] - rows.region.x
+        await driver.pilot.click(rows, offset=(offset, 0))
+        assert "your line ▲" in driver.screen
+        await driver.pilot.click(rows, offset=(offset, 0))
+        await driver.settle()
+        assert "your line ▼" in driver.screen
+        assert rows.row(0)[3] == "mlp.py:8"
+        assert driver.explorer.place.line == 10  # the call of the last addmm in the output code, line 11
+        await driver.pilot.click(rows, offset=(offset, 0))
+        await driver.settle()
+        assert rows.row(0)[3] == "mlp.py:7"
+        assert "▼" not in driver.screen
+
+
+async def test_a_key_sorts_by_the_column_that_is_chosen(open_app: OpenApp, hand: Hand) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("6", "less_than_sign", *"lines", "enter")
+        assert "lines ▼" in driver.screen
+        assert driver.explorer.table.rows.row(0)[2] == "kernel"
+
+
+async def test_any_table_is_narrowed_by_typing_and_escape_shows_all(open_app: OpenApp, hand: Hand) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("6", "L", *"gelu")
+        assert "1 of 3 rows" in driver.screen
+        assert "gelu" in driver.explorer.table.rows.row(0)[-1]
+        await driver.press("escape")
+        assert "3 rows · calls 3" in driver.screen
+        await driver.press("L", *"nothing has this", "enter")
+        assert "No row has all of these words: nothing has this" in driver.screen

@@ -81,12 +81,12 @@ def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
     """Return the id of the kernel that a line of output code calls, by the compilation's name, the
     direction and the line. A library call stands on a line of its own.
     """
-    whose = "FROM kernel JOIN compilation ON compilation.id = kernel.compilation"
     found = reader.query(
-        "SELECT name, direction, kernel_call.line, kernel.id "
-        f"FROM (SELECT compilation.name, kernel.direction, kernel.id {whose}) AS kernel JOIN kernel_call ON kernel_call.kernel = kernel.id WHERE kernel_call.line UNION "
-        f"SELECT compilation.name, kernel.direction, kernel.first_line, kernel.id {whose} "
-        "WHERE NOT kernel.artifact AND kernel.first_line"
+        "SELECT compilation.name, kernel.direction, kernel_call.line, kernel.id FROM kernel_call "
+        "JOIN kernel ON kernel.id = kernel_call.kernel JOIN compilation ON compilation.id = kernel.compilation "
+        "WHERE kernel_call.line UNION "
+        "SELECT compilation.name, kernel.direction, kernel.first_line, kernel.id FROM kernel "
+        "JOIN compilation ON compilation.id = kernel.compilation WHERE NOT kernel.artifact AND kernel.first_line"
     )
     return {(name, direction, line): kernel for name, direction, line, kernel in found}
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
+from textual.worker import WorkType
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
@@ -150,17 +151,16 @@ class TablePane(TellsUnreadable, Vertical):
             self._show_rows(table, Arrangement(range(len(table.rows)), ADDING_UP), line)
         else:
             self._totals.show(Content(ARRANGING_WORDS))
-        arrange = functools.partial(
-            self._arrange, table, steps, line
-        )  # a coroutine that is cancelled before it begins would warn
+        arrange: WorkType[None] = functools.partial(self._arrange, table, steps, line)
         self.run_worker(arrange, name=ARRANGING, group=ARRANGING, exclusive=True, description="sort, filter and add up rows")
 
     async def _arrange(self, table: views.Table, steps: Steps, line: int) -> None:
-        found = None
         for found in steps:
             await asyncio.sleep(0)
-        if found is None:
-            return
+            if found:
+                self._show_arranged(table, found, line)
+
+    def _show_arranged(self, table: views.Table, found: Arrangement, line: int) -> None:
         if found.order == self._order:
             self._totals.show(Content(printable(found.totals)))  # the cursor may have moved meanwhile
         else:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
 from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
+from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    TableColumn("size", is_number=True, min_width=8),
+    TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),
     TableColumn("share", "muted", is_number=True),
+    TableColumn("version", "warning", min_width=7, priority=1),
     TableColumn("kind", "type", min_width=10),
     TableColumn("saved value", "strong", min_width=14),
     TableColumn("tensor", min_width=14, priority=1),
@@ -31,16 +33,21 @@ def memory_table(reader: SessionReader) -> Table:
     names = user_names(reader, values)
     decided, paths = choices(reader), source_paths(reader)
     whole = saved_total(reader).size_bytes
+    several = functions_of_versions(reader)
     return Table(
         shows="What the forward keeps for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
-        columns=COLUMNS,
+        columns=COLUMNS if several else tuple(column for column in COLUMNS if column.title != "version"),
         rows=[
-            *(_row(value, whole, names.get(value.saved.id, value.saved.name), _why(decided, value)) for value in values),
-            *(_again(one, paths) for one in recomputed(reader)),
+            *(
+                _row(value, whole, names.get(value.saved.id, value.saved.name), _why(decided, value), several)
+                for value in values
+            ),
+            *(_again(one, paths, several) for one in recomputed(reader)),
         ],
         empty=_why_empty(reader),
+        versions=several,
     )
 
 
@@ -50,23 +57,34 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
     return why(choice) if choice else ""
 
 
-def _again(one: Recomputed, paths: Mapping[int, str]) -> TableRow:
+def _again(one: Recomputed, paths: Mapping[int, str], several: Collection[str]) -> TableRow:
     """Return the row of an operation that is done again instead of being saved."""
     node, choice = one.node, one.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
     line = in_file(paths[node.file], node.line) if node.file in paths else ""
-    cells = ("none", "", "recomputed", node.name, tensor(node.dtype, node.shape), node.target, line, "")
+    cells = (
+        "none",
+        "",
+        *([""] if several else []),
+        "recomputed",
+        node.name,
+        tensor(node.dtype, node.shape),
+        node.target,
+        line,
+        "",
+    )
     told = f"{node.name} · {tensor(node.dtype, node.shape)} · {kept} that are not kept\n{why(choice).capitalize()}."
-    return TableRow(cells, one.place, lambda: Detail(told))
+    return TableRow(cells, one.place, lambda: Detail(told), part=1)
 
 
-def _row(value: SavedValue, whole: int, name: str, reason: str) -> TableRow:
+def _row(value: SavedValue, whole: int, name: str, reason: str, several: Collection[str]) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
     cells = (
         _kept(value),
         "" if value.shares_with else share(kept or 0, whole),
+        *([f"[{value.compilation}]" if value.compilation in several else ""] if several else []),
         saved.kind,
         name,
         tensor(saved.dtype, saved.shape),
@@ -74,7 +92,9 @@ def _row(value: SavedValue, whole: int, name: str, reason: str) -> TableRow:
         where,
         ", ".join(value.consumers),
     )
-    return TableRow(cells, value.place, lambda: Detail(_text(value, reason)))
+    is_counted = kept is not None and not value.shares_with and saved.kind != "number"
+    values = {"size": float(kept or 0)} if is_counted else {}
+    return TableRow(cells, value.place, lambda: Detail(_text(value, reason)), values=values, version=value.compilation)
 
 
 def _kept(value: SavedValue) -> str:
@@ -120,6 +140,8 @@ def _notice(reader: SessionReader) -> str:
         f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these {size(computed.size_bytes)} were computed, "
         "the rest is there anyway."
     )
+    added = over_versions(reader, {row.compilation for row in reader.rows(model.SavedTensor)})
+    words += f" These are sums {added}." if added else ""
     unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
     return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}"
 

@@ -72,7 +72,7 @@ def test_sums_say_which_versions_they_add_up() -> None:
     several = {"0/0": "twice", "0/1": "twice"}
     assert (
         at_once(arranged(table(rows, several), None, "")).totals
-        == "3 rows · bytes 7 B · adds up 2 versions of twice: [0/0] and [0/1]"
+        == "3 rows · adds up 2 versions of twice: [0/0] and [0/1] · bytes 7 B"
     )
     assert at_once(arranged(table(rows[1:], several), None, "")).totals == "2 rows · bytes 6 B"
 

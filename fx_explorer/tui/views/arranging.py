@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import chain
 
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.tui.views.table import Table, TableRow
@@ -90,51 +90,61 @@ def _with_words(table: Table, words: Sequence[str]) -> Generator[None, None, lis
 
 # sorting
 
-_Key = tuple[int, bool, object]
+Kind = tuple[int, bool]
+"""Rows of one kind stand together: a part of the table, first those whose cell has something."""
 
 
 def _sorted(table: Table, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
     """Sort in runs, then put runs together in pairs: the longest step is one pass over all rows."""
     column = next(at for at, one in enumerate(table.columns) if one.title == sort.column)
     is_number = table.columns[column].is_number or table.columns[column].is_bar
-    runs: list[list[tuple[_Key, int]]] = []
+    keys: dict[int, float | str] = {}
+    runs: dict[Kind, list[list[int]]] = {}
     for some in _slices(shown):
-        rows = ((at, table.rows[at]) for at in some)
-        keyed = [(_key(row, column, sort, is_number), at) for at, row in rows if not row.is_heading]
-        runs.append(sorted(keyed, key=itemgetter(0), reverse=sort.is_descending))
+        new: dict[Kind, list[int]] = {}
+        for at in some:
+            row = table.rows[at]
+            if not row.is_heading:
+                is_empty, keys[at] = _key(row, column, sort.column, is_number)
+                new.setdefault((row.part, is_empty), []).append(at)
+        for kind, run in new.items():
+            runs.setdefault(kind, []).append(_in_order(run, keys, sort))
         yield
+    found: list[int] = []
+    for kind in sorted(runs):
+        found += yield from _merged(runs[kind], keys, sort)
+    return found
+
+
+def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[int]:
+    return sorted(run, key=keys.__getitem__, reverse=sort.is_descending)
+
+
+def _merged(runs: list[list[int]], keys: dict[int, float | str], sort: Sort) -> Generator[None, None, list[int]]:
     while len(runs) > 1:
         pairs, runs = runs, []
         for start in range(0, len(pairs), 2):
-            both = [entry for run in pairs[start : start + 2] for entry in run]
-            runs.append(sorted(both, key=itemgetter(0), reverse=sort.is_descending))
+            runs.append(_in_order(list(chain(*pairs[start : start + 2])), keys, sort))
             yield
-    return [at for _, at in runs[0]] if runs else []
+    return runs[0]
 
 
-def _key(row: TableRow, column: int, sort: Sort, is_number: bool) -> _Key:
-    """Return what a row is sorted by: its part first, then whether the cell has anything, then what.
-    Descending, the whole is turned round, but parts and empty cells are not.
-    """
+def _key(row: TableRow, column: int, title: str, is_number: bool) -> tuple[bool, float | str]:
+    """Return whether a cell is empty, and what it is sorted by."""
     cell = row.cells[column] if column < len(row.cells) else ""
-    exact = row.values.get(sort.column)
-    value: object
-    if is_number or exact is not None:
-        value = number_in(cell) if exact is None else exact
-        is_empty = value is None
-    else:
-        value, is_empty = _natural(cell), not cell.strip()
-    part = -row.part if sort.is_descending else row.part
-    return part, is_empty != sort.is_descending, 0.0 if value is None else value
+    if not is_number:
+        return not cell.strip(), _natural(cell)
+    exact = row.values.get(title)
+    value = number_in(cell) if exact is None else exact
+    return value is None, 0.0 if value is None else value
 
 
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"\d+")
 
 
-def _natural(text: str) -> list[object]:
+def _natural(text: str) -> str:
     """Return a text so that ``layers.9`` sorts before ``layers.10``."""
-    parts = _DIGITS.split(text.lower())
-    return [int(part[:18]) if at % 2 else part for at, part in enumerate(parts)]
+    return _DIGITS.sub(lambda digits: digits[0].zfill(12), text.lower())
 
 
 _NUMBER = re.compile(r"(-?[\d,]+(?:\.\d+)?)(?:\s*(min|[kMGT]?B|[µmn]?s|%|×))?(?![\w/])")
@@ -184,8 +194,9 @@ def _totals(table: Table, shown: Sequence[int], is_narrowed: bool) -> Generator[
         yield
     whole = len(table.rows) if is_narrowed and not table.searched else 0
     told = [f"{rows:,} of {counted(whole, 'row')}" if whole else counted(rows, "row")]
+    told += _versions(table, names)
     told += [f"{title} {write(sums[title])}" for title, write in writers.items() if title in sums]
-    return " · ".join([*told, *_versions(table, names)])
+    return " · ".join(told)
 
 
 def _versions(table: Table, names: set[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import overload
 
 from fx_explorer import model
@@ -21,6 +22,8 @@ from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 BAR_CELLS = 12
 
 FRAME = TableColumn("frame", "annotation", priority=6)
+FRAME_OF_VERSIONS = replace(FRAME, priority=1)
+"""It tells versions apart where there is no room for more."""
 VERSION = TableColumn("version", "warning", min_width=7, priority=4)
 DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
 KERNEL = TableColumn("kernel", "strong", min_width=20)
@@ -76,7 +79,7 @@ class _Shown(Sequence[TableRow]):
         """Return the columns that have something in them."""
         time = TableColumn(self._time, "number", is_number=True, min_width=8, total=microseconds)
         wanted = (
-            (FRAME, True),
+            (FRAME_OF_VERSIONS if self._has_versions else FRAME, True),
             (VERSION, self._has_versions),
             (DIRECTION, True),
             (KERNEL, True),

@@ -78,7 +78,7 @@ def test_sums_say_which_versions_they_add_up() -> None:
 
 
 def test_100_000_rows_are_sorted_in_short_steps() -> None:
-    """Each step looks at 500 rows at most, or passes once over what is sorted already."""
+    """Each step looks at 250 rows at most, or passes once over what is sorted already."""
     rows = [TableRow((f"k{at}", f"{(at * 7919) % 100_003:,}")) for at in range(100_000)]
     steps: list[Arrangement | None] = list(arranged(table(rows), Sort("bytes"), ""))
     found = steps[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from fx_explorer.analysis.kernels.costs import kernel_costs
 from fx_explorer.analysis.variants.versions import over_versions, versions
 from fx_explorer.report.kernel_costs import kernels_as_text
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.conftest import Captured, OpenedReader
 from tests.sessions import write_training_step
 
 
@@ -39,3 +41,14 @@ def test_alike_layers_are_one_module_in_words(tmp_path: Path) -> None:
     assert replace(one, modules=("layers.0.up", "layers.1.up")).module_in_words == "layers.*.up ×2"
     assert replace(one, modules=("layers.0.up", "head")).module_in_words == "layers.0.up +1"
     assert replace(one, modules=("fc1", "fc2")).module_in_words == "fc1 +1"
+
+
+def test_lines_of_a_real_capture_are_those_that_the_generated_code_names(captured: Captured, reader: OpenedReader) -> None:
+    """Inductor writes the user's line above each kernel as a comment: ``# File: …/mlp.py:31 in forward``."""
+    opened = reader(captured("mlp"))
+    texts = [opened.text(row.text) for row in opened.rows(model.Artifact, kind="output_code")]
+    named = {f"{Path(file).name}:{line}" for text in texts for file, line in re.findall(r"# File: (\S+):(\d+) in", text)}
+    found = {f"{Path(file).name}:{line}" for one in kernel_costs(opened) for file, line in one.lines}
+    assert found
+    if named:
+        assert found <= named

@@ -25,7 +25,12 @@ replaced.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
-    parser.add_argument("--format", choices=["json"], default="json", help="json: the documented schema (default)")
+    parser.add_argument(
+        "--format",
+        choices=["json", "text"],
+        default="json",
+        help="json: the documented schema (default); text: the overview, and kernels with their lines, modules, bytes, times",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout")
     add_force_argument(parser)
     add_allow_argument(parser)
@@ -36,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     output = text_output(arguments.output, "report", SIGN, arguments, "-o FILE")
-    answer = with_kernel_builds(arguments, lambda reader: write_report(reader, output))
+    answer = with_kernel_builds(arguments, lambda reader: WRITERS[arguments.format](reader, output))
     answer = with_break_times(arguments, answer)
     return answer_from(arguments, answer) or 0
 
@@ -51,3 +56,19 @@ def write_report(reader: SessionReader, output: OutputFile | None) -> None:
         sys.stdout.write(text)
     else:
         output.write_text(text, errors="backslashreplace")
+
+
+def write_text(reader: SessionReader, output: OutputFile | None) -> None:
+    """Write the overview and the kernels to ``output``, or to stdout."""
+    from fx_explorer.report.kernel_costs import kernels_as_text
+    from fx_explorer.report.overview_text import overview_text
+
+    text = "\n".join(filter(None, (overview_text(reader), kernels_as_text(reader))))
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, errors="backslashreplace")
+
+
+WRITERS = {"json": write_report, "text": write_text}
+"""Format → what writes it."""

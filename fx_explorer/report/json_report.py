@@ -19,6 +19,7 @@ from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.guards.kinds import guard_kinds
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.kernels.candidates import session_gpu
+from fx_explorer.analysis.kernels.costs import kernel_costs
 from fx_explorer.analysis.ledger.figures import ledger_figures
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
@@ -43,6 +44,7 @@ from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.front_ends import front_ends
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
+from fx_explorer.report.kernel_costs import kernel_cost
 from fx_explorer.report.performance.bench_report import bench_object
 from fx_explorer.report.performance.ledger_report import ledger_object
 from fx_explorer.report.performance.memory_report import memory_of_report
@@ -259,12 +261,14 @@ def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json
     kernels = reader.rows(model.Kernel, compilation=compilation.id)
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
     gpu = session_gpu(reader)
+    costs = {one.use.kernel.id: one for one in kernel_costs(reader, compilation.id)}
     found = [_kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths) for kernel in kernels]
     for kernel, one in zip(kernels, found, strict=True):
         one["written_at"] = _written_at(reader, kernel)
         one["configs"] = kernel_configs(reader, kernel, gpu)
         one["launches"] = kernel_launches(reader, kernel)
         one["estimate"] = kernel_estimate(reader, kernel, gpu)
+        one |= kernel_cost(costs[kernel.id]) if kernel.id in costs else {}
     return found
 
 

@@ -70,6 +70,13 @@ def test_a_training_step_by_hand(tmp_path: Path, report: Report) -> None:
         "configs": [],
         "launches": [],
         "estimate": None,
+        "line": {"file": "/p/mlp.py", "line": 7},
+        "modules": [],
+        "calls": 1,
+        "bytes": None,
+        "seconds": None,
+        "seconds_are": None,
+        "version": {"number": 1, "of": 1, "function": "MLP.forward"},
     }
     assert made["links"]["forward"]["to_kernel"] == 3
     assert made["saved_tensors"][0]["shape"] == [4, 8]

@@ -59,6 +59,38 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
     return nodes
 
 
+def kernel_origins(reader: SessionReader) -> dict[int, list[tuple[int, int, str]]]:
+    """Return (file, line, module) of every node that a kernel computes, by the id of the kernel. The
+    line is the user's innermost one.
+    """
+    found = reader.query(
+        "SELECT kernel, node.file, node.line, node.module FROM ("
+        "SELECT DISTINCT kernel.id AS kernel, line_node.node AS computed FROM kernel JOIN line_node "
+        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact UNION "
+        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
+        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
+        "WHERE NOT kernel.artifact AND kernel.first_line) JOIN node ON node.id = computed ORDER BY kernel, node.id"
+    )
+    origins: dict[int, list[tuple[int, int, str]]] = {}
+    for kernel, file, line, module in found:
+        origins.setdefault(kernel, []).append((file, line, module))
+    return origins
+
+
+def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
+    """Return the id of the kernel that a line of output code calls, by the compilation's name, the
+    direction and the line. A library call stands on a line of its own.
+    """
+    found = reader.query(
+        "SELECT compilation.name, kernel.direction, kernel_call.line, kernel.id FROM kernel_call "
+        "JOIN kernel ON kernel.id = kernel_call.kernel JOIN compilation ON compilation.id = kernel.compilation "
+        "WHERE kernel_call.line UNION "
+        "SELECT compilation.name, kernel.direction, kernel.first_line, kernel.id FROM kernel "
+        "JOIN compilation ON compilation.id = kernel.compilation WHERE NOT kernel.artifact AND kernel.first_line"
+    )
+    return {(name, direction, line): kernel for name, direction, line, kernel in found}
+
+
 def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
     """Return the name of every node that a line of an artifact computes, by its id."""
     return dict(reader.query("SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"))

@@ -6,6 +6,7 @@ _KEY_NAMES = {
     "slash": "/",
     "full_stop": ".",
     "greater_than_sign": ">",
+    "less_than_sign": "<",
     "question_mark": "?",
     "equals_sign": "=",
     "ampersand": "&",

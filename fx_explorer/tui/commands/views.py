@@ -110,11 +110,19 @@ _COMPARE = (
 )
 
 _FILTER = (
-    "guards.filter",
+    "table.filter",
     "L",
-    "filter_guards",
-    "filter guards",
-    "Show only the guards with the words you type.",
+    "filter_rows",
+    "filter rows",
+    "Show only the rows of the table with the words you type; escape shows all again. Elsewhere: of the guards.",
+)
+
+_SORT = (
+    "table.sort",
+    "less_than_sign",
+    "sort_rows",
+    "sort rows",
+    "Sort the rows of the table by a column, the other way round, or not any more. A click on a heading does it too.",
 )
 
 _FIXES = (
@@ -151,6 +159,6 @@ _LEDGER = (
 
 VIEW_COMMANDS = (
     *_of_views(),
-    *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER),
+    *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER, _SORT),
     *declared("app", "Views", _PASSES, _BENCH, _FIXES, _DYNAMIC, _PROGRAM_BENCH, _LEDGER),
 )

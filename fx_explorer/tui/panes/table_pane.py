@@ -1,9 +1,11 @@
-"""A view of rows: what it shows, what is worth noticing, the rows, and details of the row under the
-cursor.
+"""A view of rows: what it shows, what is worth noticing, the rows in the order that the user wants,
+what they add up to, and details of the row under the cursor.
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
@@ -11,6 +13,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
+from textual.worker import WorkType
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
@@ -19,23 +22,34 @@ from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
+from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, at_once, next_sort
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
 TableMaker = Callable[[SessionReader], views.Table]
 
+ROWS_AT_ONCE = 1_000
+"""A table of so many rows is sorted before the next frame, which takes some 8 ms."""
+
+ARRANGING = "arrange rows"
+ARRANGING_WORDS = "Looking through the rows …"
+ADDING_UP = "Adding up …"
+NONE_HAS = "No row has all of these words: {words}"
+
 
 class TablePane(TellsUnreadable, Vertical):
-    """Shows two lines of words, a chart where the table has one, a list, and below it the detail of the
-    row under the cursor. A function makes the table.
+    """Shows two lines of words, a chart where the table has one, a list, a line of sums, and below it
+    the detail of the row under the cursor. A function makes the table.
     """
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; }
     TablePane > Words { background: $surface; padding: 0 1; height: auto; }
     TablePane > RowList { height: 3fr; }
+    TablePane > .totals { background: $surface; color: $text-muted; padding: 0 1; }
     TablePane > .detail { height: 2fr; border-top: solid $border; }
     """
 
@@ -55,11 +69,16 @@ class TablePane(TellsUnreadable, Vertical):
         super().__init__(id=id)
         self._make_table = make_table
         self.narrowed_to = ""
-        """The words that rows must have to be shown, in a view that can be narrowed."""
+        """The words that rows must have to be shown; empty for all rows."""
+        self.sort: Sort | None = None
+        """The column that the rows are sorted by; None for the order of the table."""
+        self._whole: views.Table | None = None
         self._table: views.Table | None = None
+        self._order: Sequence[int] = ()
         self._words = Words()
         self._chart = TableChart()
         self.rows = RowList(())
+        self._totals = OneLine(classes="totals")
         self._detail_box = Vertical(classes="detail")
         self.detail = CodeView(line_numbers=False, placeholder="Nothing more is known about this row.")
 
@@ -67,6 +86,7 @@ class TablePane(TellsUnreadable, Vertical):
         yield self._words
         yield self._chart
         yield self.rows
+        yield self._totals
         with self._detail_box:
             yield self.detail
 
@@ -75,47 +95,114 @@ class TablePane(TellsUnreadable, Vertical):
         return self.rows
 
     @property
+    def position(self) -> int:
+        """Return which row of the table the cursor is on, whatever the order on screen."""
+        line = self.rows.cursor
+        return self._order[line] if line < len(self._order) else len(self._table.rows) if self._table else 0
+
+    @property
     def place(self) -> Place | None:
         """Return what the row under the cursor stands for."""
-        row = self._row(self.rows.cursor)
+        row = self._row()
+        if row and row.find_place:
+            return row.find_place()
         return row.place if row else None
+
+    @property
+    def headings(self) -> list[str]:
+        """Return the titles of the columns, which rows can be sorted by."""
+        return [column.title for column in self._table.columns if column.title] if self._table else []
 
     def refresh_from(self, reader: SessionReader) -> None:
         """Make the table again. The cursor stays where it is."""
-        table = self._make_table(reader)
-        is_first = self._table is None
+        is_first = self._whole is None
+        self._whole = self._make_table(reader)
+        self._show_table(0 if is_first else self.rows.cursor)
+
+    def narrow(self, words: str) -> None:
+        """Show only the rows that have all ``words``."""
+        if words != self.narrowed_to:
+            self.narrowed_to = words
+            self._show_table(0)
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column; by the same one again, the other way round; then not any more."""
+        if self._table:
+            self.sort = next_sort(self._table, self.sort, column)
+            self._show_table(0)
+
+    def _show_table(self, line: int) -> None:
+        """Show the rows as they are to be arranged: at once where there are few, else when that is
+        found out, some milliseconds at a time, so that no key waits for it.
+        """
+        table = self._whole
+        if table and table.searched and self.narrowed_to:
+            table = table.searched(self.narrowed_to)
+        if table is None:
+            return
         self._table = table
         self._words.show(table)
-        self.rows.placeholder = table.empty
-        cursor = 0 if is_first else self.rows.cursor
-        self.rows.load(TableRows(table), _columns(table), line=cursor)
-        self._chart.show(table.chart, cursor)
-        self._detail_box.display = bool(table.rows)
-        self._show_detail()
+        steps = arranged(table, self.sort, self.narrowed_to)
+        if len(table.rows) <= ROWS_AT_ONCE:
+            self.workers.cancel_group(self, ARRANGING)
+            self._show_rows(table, at_once(steps), line)
+            return
+        if not self.sort and not self.narrowed_to:
+            self._show_rows(table, Arrangement(range(len(table.rows)), ADDING_UP), line)
+        else:
+            self._totals.show(Content(ARRANGING_WORDS))
+        arrange: WorkType[None] = functools.partial(self._arrange, table, steps, line)
+        self.run_worker(arrange, name=ARRANGING, group=ARRANGING, exclusive=True, description="sort, filter and add up rows")
 
-    def narrow(self, words: str, make_table: TableMaker, reader: SessionReader) -> None:
-        """Show only the rows that have ``words``. ``make_table`` makes them."""
-        self.narrowed_to, self._make_table = words, make_table
-        self.refresh_from(reader)
+    async def _arrange(self, table: views.Table, steps: Steps, line: int) -> None:
+        for found in steps:
+            await asyncio.sleep(0)
+            if found:
+                self._show_arranged(table, found, line)
+
+    def _show_arranged(self, table: views.Table, found: Arrangement, line: int) -> None:
+        if found.order == self._order:
+            self._totals.show(Content(printable(found.totals)))  # the cursor may have moved meanwhile
+        else:
+            self._show_rows(table, found, line)
+
+    def _show_rows(self, table: views.Table, arrangement: Arrangement, line: int) -> None:
+        self._order = arrangement.order
+        is_narrowed = bool(self.narrowed_to and table.rows and not arrangement.order)
+        self.rows.placeholder = NONE_HAS.format(words=self.narrowed_to) if is_narrowed else table.empty
+        self.rows.load(TableRows(table, self._order), _columns(table, self.sort), line=line)
+        self._chart.show(table.chart, self.position)
+        self._totals.show(Content(printable(arrangement.totals)))
+        self._totals.display = bool(table.rows)
+        self._detail_box.display = bool(self._order)
+        self._show_detail()
 
     def forget(self) -> None:
         """Drop all references to the session, which is about to be closed."""
-        self._table = None
+        self.workers.cancel_group(self, ARRANGING)
+        self._whole = self._table = None
+        self._order = ()
         self._chart.show(None, 0)
         self.rows.load(row_list.Rows())
         self.detail.load("")
 
+    def on_row_list_heading_picked(self, event: RowList.HeadingPicked) -> None:
+        event.stop()
+        if self._table and event.column < len(self._table.columns):
+            self.sort_by(self._table.columns[event.column].title)
+
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
         if event.view is self.rows:
-            self._chart.point_at(self.rows.cursor)
+            self._chart.point_at(self.position)
             self._show_detail()
             self.post_message(self.Moved(self.place))
 
     def on_table_chart_picked(self, event: TableChart.Picked) -> None:
         event.stop()
         self.rows.focus()
-        self.rows.user_moves_to(event.row, center=True)
+        if event.row in self._order:
+            self.rows.user_moves_to(self._order.index(event.row), center=True)
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
@@ -123,7 +210,7 @@ class TablePane(TellsUnreadable, Vertical):
             self.post_message(self.Followed(self.place))
 
     def _show_detail(self) -> None:
-        row = self._row(self.rows.cursor)
+        row = self._row()
         detail = row.detail() if row and row.detail else views.Detail("")
         width = self.detail.body_width
         text = wrapped_text(detail.text, width) if detail.language == "text" and width > 0 else detail.text
@@ -132,9 +219,9 @@ class TablePane(TellsUnreadable, Vertical):
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_detail)
 
-    def _row(self, line: int) -> views.TableRow | None:
-        rows = self._table.rows if self._table else ()
-        return rows[line] if line < len(rows) else None
+    def _row(self) -> views.TableRow | None:
+        rows, position = self._table.rows if self._table else (), self.position
+        return rows[position] if position < len(rows) else None
 
 
 class Words(Widget):
@@ -155,16 +242,17 @@ class Words(Widget):
 
 
 class TableRows:
-    """Gives the rows of a table to the list."""
+    """Gives the rows of a table to the list, in the order of the screen."""
 
-    def __init__(self, table: views.Table) -> None:
+    def __init__(self, table: views.Table, order: Sequence[int]) -> None:
         self._rows = table.rows
+        self._order = order
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._order)
 
     def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
-        return [_cells(row) for row in self._rows[start:stop]]
+        return [_cells(self._rows[position]) for position in self._order[start:stop]]
 
 
 def _cells(row: views.TableRow) -> row_list.Row:
@@ -174,7 +262,7 @@ def _cells(row: views.TableRow) -> row_list.Row:
     return ((first, row.kind), *rest)
 
 
-def _columns(table: views.Table) -> list[row_list.Column]:
+def _columns(table: views.Table, sort: Sort | None) -> list[row_list.Column]:
     return [
         row_list.Column(
             column.title,
@@ -183,6 +271,7 @@ def _columns(table: views.Table) -> list[row_list.Column]:
             min_width=column.min_width,
             max_width=column.max_width,
             priority=column.priority,
+            arrow=sort.arrow if sort and sort.column == column.title else "",
         )
         for column in table.columns
     ]

@@ -28,11 +28,15 @@ from fx_explorer.tui.inspector.levels import (
     CandidatesWanted,
 )
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.widgets.line_view import LineView
+
+WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
+WORDS_OF_ROWS = "Only rows with these words, of any column"
 
 
 class Explorer(ExplorerFrame):
@@ -225,15 +229,36 @@ class Explorer(ExplorerFrame):
             self.linked.activate(graphs[0])
         self.show_inspector()
 
-    @conversation("filter guards", "narrow the guards by typing")
-    async def action_filter_guards(self) -> None:
-        from fx_explorer.tui.panes.table_pane import TablePane
-        from fx_explorer.tui.screens.guard_filter import GuardFilter  # not needed for the first paint
+    @conversation("filter rows", "narrow a table by typing")
+    async def action_filter_rows(self) -> None:
+        """Narrow the table on screen; elsewhere that of the guards, which is the longest."""
+        from fx_explorer.tui.screens.table_filter import TableFilter  # not needed for the first paint
 
+        pane = self.table or await self._guards()
+        if pane:
+            await ask(self.app, TableFilter(pane, WORDS_OF_GUARDS if pane.id == "guards" else WORDS_OF_ROWS))
+
+    async def _guards(self) -> TablePane | None:
         await self.show_view("guards")
-        pane = self._view_widgets["guards"]
-        if self.reader and isinstance(pane, TablePane):
-            await ask(self.app, GuardFilter(pane, self.reader))
+        return self.table
+
+    @conversation("sort rows", "choose the column to sort by")
+    async def action_sort_rows(self) -> None:
+        """Sort the table on screen by a column that the user chooses."""
+        pane = self.table
+        if pane is None:
+            self.notify("Only tables can be sorted: the kernels (6), for example.")
+            return
+        sort = pane.sort
+        choices = [
+            Choice(
+                title, f"sorted by it {sort.arrow}: chosen again it turns round" if sort and sort.column == title else "", title
+            )
+            for title in pane.headings
+        ]
+        column = await ask(self.app, Chooser("Sort the rows by", matching(choices)))
+        if column:
+            pane.sort_by(column)
 
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
         """Return the region under the cursor. With none or several there, the user is asked."""

@@ -237,6 +237,12 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         return self.linked.active.body if self.linked.active else None
 
     @property
+    def table(self) -> TablePane | None:
+        """Return the table of the current view; None where it is no table."""
+        widget = self._view_widgets.get(self.view)
+        return widget if isinstance(widget, TablePane) else None
+
+    @property
     def detail(self) -> LineView | None:
         """Return the text below the list of the current view; None where there is none."""
         widget = self._view_widgets.get(self.view)
@@ -268,13 +274,13 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             return []
         table = self._view_widgets.get(self.view)
         if self.view == "regions" and isinstance(table, TablePane) and not self.outline.has_focus:
-            return [(one.key, one.value) for one in regions(self.reader)[table.rows.cursor :][:1]]
+            return [(one.key, one.value) for one in regions(self.reader)[table.position :][:1]]
         return regions_at(self.reader, self.place) if self.place else []
 
     def row_of_breaks(self) -> int:
         """Return the row that the cursor is on in the list of breaks."""
         table = self._view_widgets.get("breaks")
-        return table.rows.cursor if isinstance(table, TablePane) else 0
+        return table.position if isinstance(table, TablePane) else 0
 
     async def show_below(self) -> None:
         """Show what is below the kernel that the cursor is on."""
@@ -329,7 +335,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             return None
         kernel, reader = self.linked_selection.levels.listed, self.reader
         rows = builds_here(reader, kernel) if kernel and reader else []
-        return rows[table.rows.cursor].position if table.rows.cursor < len(rows) else None
+        return rows[table.position].position if table.position < len(rows) else None
 
     @on(TablePane.Followed)
     async def row_followed(self, event: TablePane.Followed) -> None:

@@ -20,8 +20,8 @@ COLUMNS = (
     TableColumn("what", "bad", min_width=11),
     TableColumn("where", "link", min_width=16),
     TableColumn("adds", min_width=9),
-    TableColumn("takes", is_number=True, min_width=7),
-    TableColumn("times", is_number=True, priority=2),
+    TableColumn("takes", is_number=True, min_width=7, total=run_time),
+    TableColumn("times", is_number=True, priority=2, total=lambda value: f"{value:,.0f}×"),
     TableColumn("why", min_width=34, max_width=60),
     TableColumn("your line", "muted", min_width=16, max_width=90, priority=1),
 )
@@ -65,19 +65,21 @@ def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
     where = in_file(found.file, found.line) if found.file else "unknown"
     takes = run_time(found.cost.run_s) if found.cost.run_s is not None else "–"
     cells = ("✗ break", where, found.cost.in_short, takes, f"{found.count}×", found.in_words, found.code)
-    return TableRow(cells, found.place, lambda: Detail(break_text(reader, found)))
+    values = {"times": float(found.count)}
+    values |= {"takes": found.cost.run_s} if found.cost.run_s is not None else {}
+    return TableRow(cells, found.place, lambda: Detail(break_text(reader, found)), values=values)
 
 
 def _left_row(reader: SessionReader, found: LeftToPython) -> TableRow:
     where = in_file(found.file, found.line)
     cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, plain_function(found.function))
-    return TableRow(cells, found.place, lambda: Detail(left_text(reader, found)))
+    return TableRow(cells, found.place, lambda: Detail(left_text(reader, found)), part=1)
 
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> TableRow:
     where = in_file(found.file, found.line) if found.file else plain_function(found.function)
     cells = ("↻ recompile", where, "", "–", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
-    return TableRow(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
+    return TableRow(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning", part=2)
 
 
 def _source_line(reader: SessionReader, found: ExplainedRecompile) -> str:

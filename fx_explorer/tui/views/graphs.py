@@ -5,6 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
 from fx_explorer.analysis.outline import compilation_title
+from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -14,8 +15,8 @@ from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 COLUMNS = (
     TableColumn("frame", "annotation"),
     TableColumn("graph", "strong", min_width=20),
-    TableColumn("nodes", is_number=True),
-    TableColumn("calls", is_number=True, priority=2),
+    TableColumn("nodes", is_number=True, total=lambda value: f"{value:,.0f}"),
+    TableColumn("calls", is_number=True, priority=2, total=lambda value: f"{value:,.0f}"),
     TableColumn("most frequent operations", "muted", min_width=20, max_width=80, priority=1),
 )
 
@@ -32,6 +33,7 @@ def graphs_table(reader: SessionReader) -> Table:
         columns=COLUMNS,
         rows=rows,
         empty=_why_empty(reader),
+        versions=functions_of_versions(reader),
     )
 
 
@@ -44,7 +46,8 @@ def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tu
         f"{graph.call_count:,}",
         ", ".join(f"{target} ×{count}" for target, count in targets[:6]),
     )
-    return TableRow(cells, Place(document), lambda: _detail(reader, graph, targets))
+    values = {"nodes": float(graph.node_count), "calls": float(graph.call_count)}
+    return TableRow(cells, Place(document), lambda: _detail(reader, graph, targets), values=values, version=owner)
 
 
 def _detail(reader: SessionReader, graph: model.Graph, targets: list[tuple[str, int]]) -> Detail:

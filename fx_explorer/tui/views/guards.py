@@ -4,6 +4,7 @@ and the answers for other inputs.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from fx_explorer.analysis.guards.guard_tree import (
 )
 from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.recompiles.changes import change_of
+from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -32,7 +34,7 @@ COLUMNS = (
     TableColumn("guards on", "strong", min_width=18, max_width=44),
     TableColumn("what must stay true", min_width=30, max_width=70),
     TableColumn("fails by", "warning", min_width=8, priority=2),
-    TableColumn("cost", "muted", is_number=True, min_width=8, priority=3),
+    TableColumn("cost", "muted", is_number=True, min_width=8, priority=3, total=cost_words),
     TableColumn("asked for by", "link", min_width=14, priority=1),
     TableColumn("kind", "muted", min_width=14, priority=5),
 )
@@ -56,6 +58,8 @@ def guards_table(reader: SessionReader, search: str = "") -> Table:
         columns=COLUMNS,
         rows=rows,
         empty=f"No check has all of these words: {search}" if search else _why_empty(reader),
+        searched=functools.partial(guards_table, reader),
+        versions=functions_of_versions(reader),
     )
 
 
@@ -89,7 +93,7 @@ def _group_row(owner: str, group: GuardGroup) -> TableRow:
     inputs = sum(one.chance == "inputs" for one in group.checks)
     can = f"{inputs} inputs" if inputs else ""
     cells = (f"[{owner}]", f"▾ {group.title}", counted(len(group.checks), "check"), can, cost_words(group.cost_ns), "", "")
-    return TableRow(cells, detail=lambda: Detail(_group_text(group)))
+    return TableRow(cells, detail=lambda: Detail(_group_text(group)), is_heading=True)
 
 
 def _group_text(group: GuardGroup) -> str:
@@ -110,7 +114,9 @@ def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
         _where(check.file, check.line),
         check.kind,
     )
-    return TableRow(cells, _place(documents, check.file, check.line), lambda: Detail(_check_text(one)))
+    values = {"cost": check.cost_ns} if check.cost_ns >= 0 else {}
+    place = _place(documents, check.file, check.line)
+    return TableRow(cells, place, lambda: Detail(_check_text(one)), values=values, part=1, version=one.compilation)
 
 
 def _check_text(one: ExplainedCheck) -> str:

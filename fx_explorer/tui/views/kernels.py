@@ -3,78 +3,159 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import overload
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
-from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses, kind_in_words, run_in_words
+from fx_explorer.analysis.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
+from fx_explorer.analysis.kernels.counts import KernelUse, kind_in_words, run_in_words
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
+from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.naming.values import told_names
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.variants.versions import functions_of_versions
+from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.tui.views.performance.time import bar
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
-COLUMNS = (
-    TableColumn("frame", "annotation", priority=6),
-    TableColumn("direction", "type", min_width=9, priority=1),
-    TableColumn("kernel", "strong", min_width=32),
-    TableColumn("language", "muted", min_width=7, priority=4),
-    TableColumn("nodes", is_number=True),
-    TableColumn("calls", is_number=True, priority=5),
-    TableColumn("lines", is_number=True, priority=3),
-    TableColumn("computes", "muted", min_width=20, max_width=90, priority=2),
+BAR_CELLS = 12
+
+FRAME = TableColumn("frame", "annotation", priority=6)
+FRAME_OF_VERSIONS = replace(FRAME, priority=1)
+"""It tells versions apart where there is no room for more."""
+VERSION = TableColumn("version", "warning", min_width=7, priority=4)
+DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
+KERNEL = TableColumn("kernel", "strong", min_width=20)
+LINE = TableColumn("your line", "link", min_width=12, max_width=24)
+MODULE = TableColumn("module", min_width=12, max_width=30, priority=2)
+BYTES = TableColumn("bytes", is_number=True, min_width=8, priority=1, total=lambda value: size(round(value)))
+BAR = TableColumn("of the dearest", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
+REST = (
+    TableColumn("language", "muted", min_width=7, priority=9),
+    TableColumn("nodes", is_number=True, priority=8),
+    TableColumn("calls", is_number=True, priority=7, total=lambda value: f"{value:,.0f}"),
+    TableColumn("lines", is_number=True, priority=10),
+    TableColumn("computes", "muted", min_width=20, max_width=90, priority=11),
 )
-ESTIMATE = TableColumn("estimate", "number", is_number=True, min_width=8)
+
+TIME_TITLES: dict[TimeKind, str] = {"in a call": "measured", "alone": "measured", "estimated": "estimate"}
+"""Title of the column of times, where all are of one kind."""
 
 BELOW = "U shows what is below a Triton kernel, u its configurations."
 
 
 def kernels_table(reader: SessionReader) -> Table:
-    uses = kernel_uses(reader)
-    names = compilation_names(reader)
-    told = told_names(reader, {node: name for use in uses for node, name in zip(use.node_ids, use.nodes, strict=True)})
-    gpu = gpu_of(reader)
-    times = [_estimate(reader, use.kernel, gpu) for use in uses] if gpu else None
+    costs = kernel_costs(reader)
+    shown = _Shown(reader, costs)
     return Table(
         shows="Generated kernels and library calls, in the order the compiled code runs them.",
-        notice=_notice(reader, uses, gpu),
+        notice=_notice(reader, [one.use for one in costs], gpu_of(reader), shown.time_in_words),
         origin="Inductor's code generation; nodes from the scheduler's origins",
-        columns=(*COLUMNS[:3], ESTIMATE, *COLUMNS[3:]) if times else COLUMNS,
-        rows=[
-            _row(reader, use, names.get(use.kernel.compilation, ""), [times[i]] if times else [], told)
-            for i, use in enumerate(uses)
-        ],
+        columns=shown.columns,
+        rows=shown,
         empty=_why_empty(reader),
+        versions=functions_of_versions(reader),
     )
 
 
-def _estimate(reader: SessionReader, kernel: model.Kernel, gpu: model.Gpu) -> str:
-    """Return the least time of one call that the data sheet allows; empty where Inductor estimated
-    nothing.
-    """
-    from fx_explorer.analysis.kernels.candidates import estimate
-    from fx_explorer.analysis.kernels.roofline import microseconds, roofline
+class _Shown(Sequence[TableRow]):
+    """The rows, each made when it is asked for: there may be 100,000 kernels."""
 
-    counts = kernel.estimated_flops > 0  # without operations, their dtype does not matter
-    found = estimate(reader, kernel, gpu) if counts else roofline(gpu, kernel.estimated_bytes, 0)
-    return microseconds(found.estimated_s) if found.estimated_s else ""
+    def __init__(self, reader: SessionReader, costs: list[KernelCost]) -> None:
+        self._reader = reader
+        self._costs = costs
+        kinds = time_kinds(costs)
+        titles = {TIME_TITLES[kind] for kind in kinds}
+        self._time = titles.pop() if len(titles) == 1 else "time" if kinds else ""
+        self._is_mixed = self._time == "time"
+        self._has_bytes = any(one.size_bytes > 0 for one in costs)
+        self._has_versions = any(one.version and one.version.count > 1 for one in costs)
+        self._has_modules = any(one.modules for one in costs)
+        self._most = max((self._weight(one) for one in costs), default=0.0)
 
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        """Return the columns that have something in them."""
+        time = TableColumn(self._time, "number", is_number=True, min_width=8, total=microseconds)
+        wanted = (
+            (FRAME_OF_VERSIONS if self._has_versions else FRAME, True),
+            (VERSION, self._has_versions),
+            (DIRECTION, True),
+            (KERNEL, True),
+            (LINE, True),
+            (MODULE, self._has_modules),
+            (BYTES, self._has_bytes),
+            (time, bool(self._time)),
+            (BAR, self._most > 0),
+        )
+        return (*(column for column, has in wanted if has), *REST)
 
-def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str], told: Mapping[int, str]) -> TableRow:
-    kernel = use.kernel
-    cells = (
-        f"[{owner}]",
-        kernel.direction,
-        kernel.name,
-        *time,
-        kind_in_words(kernel).removesuffix(" call"),
-        f"{len(use.nodes):,}",
-        f"{use.calls:,}",
-        f"{use.line_count:,}" if use.line_count else "",
-        ", ".join(told[node] for node in use.node_ids),
-    )
-    return TableRow(cells, place_of_kernel(reader, kernel), lambda: _detail(reader, kernel))
+    @cached_property
+    def _told(self) -> Mapping[int, str]:
+        """Return what the nodes of all kernels are called."""
+        nodes = {node: name for one in self._costs for node, name in zip(one.use.node_ids, one.use.nodes, strict=True)}
+        return told_names(self._reader, nodes)
+
+    @property
+    def time_in_words(self) -> str:
+        """Say what the times are, where they are not all estimates."""
+        kinds = time_kinds(self._costs)
+        if "in a call" in kinds:
+            rest = "; others (≥) are the least that the data sheet allows" if "estimated" in kinds else ""
+            return f"Times are those of a call (0){rest}."
+        return "Times marked ≥ are the least that the data sheet allows." if self._is_mixed else ""
+
+    def _weight(self, one: KernelCost) -> float:
+        """Return what the bar shows: the time, or the bytes where there are no times."""
+        return one.time_s if self._time else float(max(0, one.size_bytes))
+
+    def __len__(self) -> int:
+        return len(self._costs)
+
+    @overload
+    def __getitem__(self, at: int) -> TableRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[TableRow]: ...
+    def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
+        return [self._row(one) for one in self._costs[at]] if isinstance(at, slice) else self._row(self._costs[at])
+
+    def _row(self, one: KernelCost) -> TableRow:
+        use, kernel, version = one.use, one.use.kernel, one.version
+        name = version.name if version else ""
+        cells = [f"[{name}]"]
+        cells += [version.in_words if version else ""] if self._has_versions else []
+        cells += [kernel.direction, kernel.name, one.line_in_words]
+        cells += [one.module_in_words] if self._has_modules else []
+        cells += [size(one.size_bytes) if one.size_bytes >= 0 else ""] if self._has_bytes else []
+        cells += [self._took(one)] if self._time else []
+        cells += [bar(self._weight(one), self._most, BAR_CELLS)] if self._most else []
+        cells += [
+            kind_in_words(kernel).removesuffix(" call"),
+            f"{len(use.nodes):,}",
+            f"{use.calls:,}",
+            f"{use.line_count:,}" if use.line_count else "",
+            ", ".join(self._told[node] for node in use.node_ids),
+        ]
+        values: dict[str, float] = {"calls": use.calls, "of the dearest": self._weight(one)}
+        values |= {"bytes": one.size_bytes} if one.size_bytes >= 0 else {}
+        values |= {self._time: one.time_s} if one.time_s else {}
+        reader = self._reader
+        # Where a row leads is looked up for the row under the cursor only.
+        return TableRow(
+            tuple(cells),
+            detail=lambda: _detail(reader, kernel),
+            values=values,
+            version=name,
+            find_place=lambda: place_of_kernel(reader, kernel),
+        )
+
+    def _took(self, one: KernelCost) -> str:
+        if not one.time_s:
+            return ""
+        return ("≥ " if self._is_mixed and one.time_kind == "estimated" else "") + microseconds(one.time_s)
 
 
 def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
@@ -94,7 +175,7 @@ def _library(reader: SessionReader) -> str:
     return LIBRARY
 
 
-def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None) -> str:
+def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None, times: str) -> str:
     generated = [use for use in uses if use.kernel.language != "extern"]
     if not uses:
         return ""
@@ -102,6 +183,8 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None)
     libraries = len(uses) - len(generated) - control.total()
     counts = [counted(len(generated), "generated kernel"), counted(libraries, "library call")]
     words = f"{', '.join([*counts, *(counted(number, kind) for kind, number in control.items())])}."
+    if times:
+        return f"{words} {times}"
     if gpu:
         return f"{words} Nothing ran: times are the least that the data sheet allows. {BELOW}"
     if generated:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from fx_explorer import model
@@ -12,14 +12,16 @@ from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed,
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import result_name
 from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
+from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    TableColumn("size", is_number=True, min_width=8),
+    TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),
     TableColumn("share", "muted", is_number=True),
+    TableColumn("version", "warning", min_width=7, priority=1),
     TableColumn("kind", "type", min_width=10),
     TableColumn("saved value", "strong", min_width=14),
     TableColumn("tensor", min_width=14, priority=1),
@@ -34,16 +36,18 @@ def memory_table(reader: SessionReader) -> Table:
     names, sizes = user_names(reader, values), SizeNames(reader)
     decided, paths = choices(reader), source_paths(reader)
     whole = saved_total(reader).size_bytes
+    several = functions_of_versions(reader)
     return Table(
         shows="What the forward keeps for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
-        columns=COLUMNS,
+        columns=COLUMNS if several else tuple(column for column in COLUMNS if column.title != "version"),
         rows=[
-            *(_row(value, whole, _Names(names, sizes), _why(decided, value)) for value in values),
-            *(_again(one, paths, sizes) for one in recomputed(reader)),
+            *(_row(value, whole, _Names(names, sizes), _why(decided, value), several) for value in values),
+            *(_again(one, paths, sizes, several) for one in recomputed(reader)),
         ],
         empty=_why_empty(reader),
+        versions=several,
     )
 
 
@@ -72,24 +76,25 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
     return why(choice) if choice else ""
 
 
-def _again(one: Recomputed, paths: Mapping[int, str], sizes: SizeNames) -> TableRow:
+def _again(one: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]) -> TableRow:
     """Return the row of an operation that is done again instead of being saved."""
     node, choice = one.node, one.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
     line = in_file(paths[node.file], node.line) if node.file in paths else ""
     name, value = result_name(node), sizes.in_text(choice.compilation, tensor(node.dtype, node.shape))
-    cells = ("none", "", "recomputed", name, value, node.target, line, "")
+    cells = ("none", "", *([""] if several else []), "recomputed", name, value, node.target, line, "")
     told = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
-    return TableRow(cells, one.place, lambda: Detail(told))
+    return TableRow(cells, one.place, lambda: Detail(told), part=1)
 
 
-def _row(value: SavedValue, whole: int, names: _Names, reason: str) -> TableRow:
+def _row(value: SavedValue, whole: int, names: _Names, reason: str, several: Collection[str]) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
     cells = (
         _kept(value),
         "" if value.shares_with else share(kept or 0, whole),
+        *([f"[{value.compilation}]" if value.compilation in several else ""] if several else []),
         saved.kind,
         names.of(value),
         names.tensor(value),
@@ -97,7 +102,9 @@ def _row(value: SavedValue, whole: int, names: _Names, reason: str) -> TableRow:
         where,
         ", ".join(value.consumers),
     )
-    return TableRow(cells, value.place, lambda: Detail(_text(value, names, reason)))
+    is_counted = kept is not None and not value.shares_with and saved.kind != "number"
+    values = {"size": float(kept or 0)} if is_counted else {}
+    return TableRow(cells, value.place, lambda: Detail(_text(value, names, reason)), values=values, version=value.compilation)
 
 
 def _kept(value: SavedValue) -> str:
@@ -143,6 +150,8 @@ def _notice(reader: SessionReader) -> str:
         f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these {size(computed.size_bytes)} were computed, "
         "the rest is there anyway."
     )
+    added = over_versions(reader, {row.compilation for row in reader.rows(model.SavedTensor)})
+    words += f" These are sums {added}." if added else ""
     unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
     return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}"
 

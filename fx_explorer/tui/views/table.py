@@ -4,8 +4,8 @@ lead somewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from fx_explorer.analysis.documents import Place
@@ -18,6 +18,8 @@ class TableColumn:
     """Kind of its cells: a kind of highlight.py or a tone of theme.py."""
     is_number: bool = False
     """Whether its cells are aligned right."""
+    is_bar: bool = False
+    """Whether its cells are bars, which are sorted by the row's ``values``."""
     min_width: int = 6
     """Least width in cells. Below it, a less important column is left out."""
     max_width: int = 44
@@ -25,6 +27,8 @@ class TableColumn:
     """Where there is no room for all, columns with the highest number go first; those with 0
     stay.
     """
+    total: Callable[[float], str] | None = None
+    """Writes the sum of the column's ``values``; None where a sum has no meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,18 @@ class TableRow:
     """Makes the detail when the cursor comes to the row; None when nothing more is known."""
     kind: str = ""
     """Kind of the first cell, where it differs from the column's."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Title of a column → the exact number behind the cell, for order and sums. What is a number in
+    another row already (the sum of a group, a storage that two values share) has none.
+    """
+    part: int = 0
+    """Rows of different kinds in one table stay apart when they are sorted: part 0 before part 1."""
+    is_heading: bool = False
+    """Whether the row introduces those below it. It is left out while they stand in another order."""
+    find_place: Callable[[], Place | None] | None = None
+    """Looks up ``place``, where a table has too many rows to look up all of them."""
+    version: str = ""
+    """Name of the compilation that the row is of, ``0/1``; empty for what is of none or of several."""
 
 
 class ChartPiece(NamedTuple):
@@ -82,3 +98,9 @@ class Table:
     """Why there are no rows, shown when there are none."""
     chart: Chart | None = None
     """A picture of the rows, shown above them."""
+    searched: Callable[[str], Table] | None = None
+    """Makes the table of the rows with some words, where more of a row is searched than is shown;
+    None where its cells are all.
+    """
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Name of a compilation → the function, for functions that were compiled more than once."""

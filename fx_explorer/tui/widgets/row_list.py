@@ -11,6 +11,8 @@ from math import ceil
 from typing import Literal, Protocol
 
 from rich.cells import cell_len
+from textual import events
+from textual.message import Message
 
 from fx_explorer.highlight import printable
 from fx_explorer.tui.widgets.line_painter import Piece, crop, cut_cells
@@ -82,6 +84,12 @@ class Column:
     """Which part of a long cell is shown: the end says more of ``model.layers.0.mlp``, and of
     ``triton_poi_fused_layer_norm_2`` the number at the end tells it from its neighbours.
     """
+    arrow: str = ""
+    """Stands behind the title of the column that the rows are sorted by: ``▲`` or ``▼``."""
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title} {self.arrow}".strip() if self.arrow else self.title
 
 
 class RowList(LineView):
@@ -90,6 +98,14 @@ class RowList(LineView):
     """
 
     shows_cuts = True
+
+    class HeadingPicked(Message):
+        """Posted by a click on the heading of a column."""
+
+        def __init__(self, view: RowList, column: int) -> None:
+            super().__init__()
+            self.view = view
+            self.column = column
 
     def __init__(
         self,
@@ -108,7 +124,7 @@ class RowList(LineView):
         self._wants_header = header
         self._count = len(self._source)
         self._pages: dict[int, Sequence[Row]] = {}
-        self._natural = [cell_len(column.title) for column in self._columns]
+        self._natural = [cell_len(column.heading) for column in self._columns]
         self._layout: tuple[tuple[int, int], ...] | None = None
 
     # what an application uses
@@ -118,7 +134,7 @@ class RowList(LineView):
         if columns is not None:
             self._columns = tuple(columns)
         self._source = source
-        self._natural = [cell_len(column.title) for column in self._columns]
+        self._natural = [cell_len(column.heading) for column in self._columns]
         self.forget_place()
         self.reload()
         self.move_to(line, center=True)
@@ -167,8 +183,25 @@ class RowList(LineView):
         cells: list[Piece] = []
         for index, width in layout:
             column = self._columns[index]
-            cells += _fit([(column.title, "header")], width, column.align, index == layout[-1][0])
+            cells += _fit([(column.heading, "header")], width, column.align, index == layout[-1][0])
         return cells
+
+    def column_at(self, x: int) -> int | None:
+        """Return the column shown at cell ``x`` of this widget; None beside all of them."""
+        left = self._margin - self.scroll_offset.x
+        for index, width in self._widths():
+            if left <= x < left + width + GAP:
+                return index
+            left += width + GAP
+        return None
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y >= self._header_height or self._is_track(event):
+            return  # the line under the mouse is LineView's business
+        column = self.column_at(event.x)
+        if column is not None:
+            event.stop()
+            self.post_message(self.HeadingPicked(self, column))
 
     def line_tokens(self, line: int) -> Sequence[Piece]:
         try:

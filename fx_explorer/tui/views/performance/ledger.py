@@ -70,7 +70,7 @@ class _Rows:
         sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
         for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
             cells = ("sum", name, time, "", part, _bar(0, took_s, self._call_s), "", "", "")
-            yield TableRow(cells, None, lambda: Detail(told)), steps
+            yield TableRow(cells, None, lambda: Detail(told), values={"time": took_s}), steps
 
     def _positions(self, is_one: Callable[[LedgerEntry], bool]) -> list[int]:
         return [position for position, entry in enumerate(self._figures.entries) if is_one(entry)]
@@ -83,7 +83,7 @@ class _Rows:
             known = run_time(compiled_s) if one.compiled_s >= 0 else "not known"
             cells = ("line", where, known, uncompiled, self._share(compiled_s))
             bar = _bar(0, compiled_s, self._call_s)
-            row = TableRow((*cells, bar, "", "", where), self._source(one.line), lambda one=one: self._about_line(one))  # type: ignore[misc]
+            row = TableRow((*cells, bar, "", "", where), self._source(one.line), lambda one=one: self._about_line(one), part=1)  # type: ignore[misc]
             yield row, self._positions(lambda entry: any(line == one.line for line, _ in entry.lines))  # noqa: B023
 
     def of_steps(self) -> Iterator[RowOfSteps]:
@@ -101,7 +101,13 @@ class _Rows:
         took_s = sum(entry.step.host_s for entry in entries)
         bar = _bar(entries[0].began_s, took_s, self._call_s)
         told = Detail(f"{name}: {counted(len(entries), 'step')}, {run_time(took_s)} of a call of {run_time(self._call_s)}.")
-        return TableRow(("graph", name, run_time(took_s), "", self._share(took_s), bar, "", "", ""), None, lambda: told)
+        return TableRow(
+            ("graph", name, run_time(took_s), "", self._share(took_s), bar, "", "", ""),
+            None,
+            lambda: told,
+            part=2,
+            is_heading=True,
+        )
 
     def _step(self, entry: LedgerEntry, number: int, indent: str) -> TableRow:
         step, reached = entry.step, rate(self._figures, entry)
@@ -117,7 +123,7 @@ class _Rows:
             lines_in_words(entry),
         )
         place = entry.place or (self._source(entry.lines[0][0]) if entry.lines else None)
-        return TableRow(cells, place, lambda: self._about_step(entry))
+        return TableRow(cells, place, lambda: self._about_step(entry), values={"time": step.host_s}, part=2)
 
     def _share(self, took_s: float) -> str:
         return share(took_s, self._call_s)

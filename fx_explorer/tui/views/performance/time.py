@@ -40,7 +40,7 @@ def _stage_rows(times: StageTimes) -> list[TableRow]:
     entries = [(STAGE_IN_WORDS.get(stage, stage), took) for stage, took in times.by_stage.items()]
     if times.unaccounted_s > 0.0005:
         entries.append(("in no phase torch timed", times.unaccounted_s))
-    return [_row("all", name, took, times.total_s, Detail(f"{name}: {seconds(took)}")) for name, took in entries]
+    return [_row("all", name, took, times.total_s, Detail(f"{name}: {seconds(took)}"), 0) for name, took in entries]
 
 
 def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
@@ -48,7 +48,7 @@ def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     if len(compilations) < 2:
         return []
     return [
-        _row(f"[{c.name}]", function_of(c), c.duration_s, total_s, Detail(f"{function_of(c)} at {c.file}:{c.line}"))
+        _row(f"[{c.name}]", function_of(c), c.duration_s, total_s, Detail(f"{function_of(c)} at {c.file}:{c.line}"), 1)
         for c in sorted(compilations, key=lambda c: -c.duration_s)
     ]
 
@@ -65,13 +65,20 @@ def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
             Detail(
                 f"{span.name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} after the start, {span.depth} deep"
             ),
+            2,
         )
         for span in spans
     ]
 
 
-def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail) -> TableRow:
-    return TableRow((owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)), None, lambda: detail)
+def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail, part: int) -> TableRow:
+    return TableRow(
+        (owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)),
+        None,
+        lambda: detail,
+        values={"time": took_s},
+        part=part,
+    )
 
 
 def bar(part: float, whole: float, cells: int = BAR_CELLS) -> str:

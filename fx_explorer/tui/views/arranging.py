@@ -1,0 +1,210 @@
+"""The order of a table's rows on screen: sorted by a column, narrowed to words, and what they add up to.
+
+Nothing here draws. A table may have 100,000 rows, so the work is done in steps between which the
+caller may paint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.tui.views.table import Table, TableRow
+
+ROWS_AT_A_TIME = 250
+"""Rows looked at in one step, which takes some 4 ms."""
+
+Steps = Iterator["Arrangement | None"]
+"""Nothing at each step, and at the last one what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """By which column, and which way."""
+
+    column: str
+    """The column's title."""
+    is_descending: bool = False
+
+    @property
+    def arrow(self) -> str:
+        return "▼" if self.is_descending else "▲"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The rows to show, as positions in the table, and what stands below them."""
+
+    order: Sequence[int]
+    totals: str
+
+
+def next_sort(table: Table, before: Sort | None, column: str) -> Sort | None:
+    """Return the order after the user has chosen a column: numbers begin with the greatest, texts
+    with the first; chosen again it is turned round, and then it is the table's own order.
+    """
+    begins_descending = any(one.is_number or one.is_bar for one in table.columns if one.title == column)
+    if before is None or before.column != column:
+        return Sort(column, begins_descending)
+    return Sort(column, not begins_descending) if before.is_descending == begins_descending else None
+
+
+def at_once(steps: Steps) -> Arrangement:
+    """Do all steps now, for a table that is small."""
+    for found in steps:
+        if found:
+            return found
+    raise AssertionError("the last step has what was found")
+
+
+def arranged(table: Table, sort: Sort | None, words: str) -> Steps:
+    """Return the rows that have all ``words``, in the order of ``sort``. Yields between steps."""
+    shown: Sequence[int] = range(len(table.rows))
+    if words and not table.searched:
+        shown = yield from _with_words(table, words.lower().split())
+    if sort and any(column.title == sort.column for column in table.columns):
+        shown = yield from _sorted(table, shown, sort)
+    totals = yield from _totals(table, shown, bool(words))
+    yield Arrangement(shown, totals)
+
+
+def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (items[start : start + ROWS_AT_A_TIME] for start in range(0, len(items), ROWS_AT_A_TIME))
+
+
+def _with_words(table: Table, words: Sequence[str]) -> Generator[None, None, list[int]]:
+    found = []
+    for some in _slices(range(len(table.rows))):
+        for at in some:
+            row = table.rows[at]
+            text = " ".join(row.cells).lower()
+            if not row.is_heading and all(word in text for word in words):
+                found.append(at)
+        yield
+    return found
+
+
+# sorting
+
+Kind = tuple[int, bool]
+"""Rows of one kind stand together: a part of the table, first those whose cell has something."""
+
+
+def _sorted(table: Table, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
+    """Sort in runs, then put runs together in pairs: the longest step is one pass over all rows."""
+    column = next(at for at, one in enumerate(table.columns) if one.title == sort.column)
+    is_number = table.columns[column].is_number or table.columns[column].is_bar
+    keys: dict[int, float | str] = {}
+    runs: dict[Kind, list[list[int]]] = {}
+    for some in _slices(shown):
+        new: dict[Kind, list[int]] = {}
+        for at in some:
+            row = table.rows[at]
+            if not row.is_heading:
+                is_empty, keys[at] = _key(row, column, sort.column, is_number)
+                new.setdefault((row.part, is_empty), []).append(at)
+        for kind, run in new.items():
+            runs.setdefault(kind, []).append(_in_order(run, keys, sort))
+        yield
+    found: list[int] = []
+    for kind in sorted(runs):
+        found += yield from _merged(runs[kind], keys, sort)
+    return found
+
+
+def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[int]:
+    return sorted(run, key=keys.__getitem__, reverse=sort.is_descending)
+
+
+def _merged(runs: list[list[int]], keys: dict[int, float | str], sort: Sort) -> Generator[None, None, list[int]]:
+    while len(runs) > 1:
+        pairs, runs = runs, []
+        for start in range(0, len(pairs), 2):
+            runs.append(_in_order(list(chain(*pairs[start : start + 2])), keys, sort))
+            yield
+    return runs[0]
+
+
+def _key(row: TableRow, column: int, title: str, is_number: bool) -> tuple[bool, float | str]:
+    """Return whether a cell is empty, and what it is sorted by."""
+    cell = row.cells[column] if column < len(row.cells) else ""
+    if not is_number:
+        return not cell.strip(), _natural(cell)
+    exact = row.values.get(title)
+    value = number_in(cell) if exact is None else exact
+    return value is None, 0.0 if value is None else value
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def _natural(text: str) -> str:
+    """Return a text so that ``layers.9`` sorts before ``layers.10``."""
+    return _DIGITS.sub(lambda digits: digits[0].zfill(12), text.lower())
+
+
+_NUMBER = re.compile(r"(-?[\d,]+(?:\.\d+)?)(?:\s*(min|[kMGT]?B|[µmn]?s|%|×))?(?![\w/])")
+
+_UNITS = {
+    "min": 60.0,
+    "B": 1.0,
+    "kB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "s": 1.0,
+    "ms": 1e-3,
+    "µs": 1e-6,
+    "ns": 1e-9,
+}
+
+
+def number_in(text: str) -> float | None:
+    """Return the first number of a cell in the base of its unit: ``1.2 MB`` is 1,200,000; None for
+    a cell without one.
+    """
+    found = _NUMBER.search(text)
+    digits = found[1].replace(",", "") if found else ""
+    if not found or not digits.strip("-"):
+        return None
+    return float(digits) * _UNITS.get(found[2] or "", 1.0)
+
+
+# sums
+
+
+def _totals(table: Table, shown: Sequence[int], is_narrowed: bool) -> Generator[None, None, str]:
+    """Return the line below the rows: how many there are, what they add up to, and over which
+    versions of a function.
+    """
+    writers = {column.title: column.total for column in table.columns if column.total}
+    sums: dict[str, float] = {}
+    names: set[str] = set()
+    rows = 0
+    for some in _slices(shown):
+        for row in (table.rows[at] for at in some):
+            rows += not row.is_heading
+            for title in writers.keys() & row.values.keys():
+                sums[title] = sums.get(title, 0.0) + row.values[title]
+                names.add(row.version)
+        yield
+    whole = len(table.rows) if is_narrowed and not table.searched else 0
+    told = [f"{rows:,} of {counted(whole, 'row')}" if whole else counted(rows, "row")]
+    told += _versions(table, names)
+    told += [f"{title} {write(sums[title])}" for title, write in writers.items() if title in sums]
+    return " · ".join(told)
+
+
+def _versions(table: Table, names: set[str]) -> list[str]:
+    """Say of which functions the sums add up more than one version."""
+    by_function: dict[str, list[str]] = {}
+    for name in sorted(names & table.versions.keys(), key=_natural):
+        by_function.setdefault(table.versions[name], []).append(f"[{name}]")
+    several = {function: found for function, found in by_function.items() if len(found) > 1}
+    if len(several) == 1:
+        function, found = next(iter(several.items()))
+        return [f"adds up {len(found)} versions of {function}: {listed(found)}"]
+    return [f"adds up several versions of {len(several)} functions"] if several else []

@@ -1,0 +1,54 @@
+"""What a kernel costs and whose it is: counted by hand, and against torch's numbers of a capture."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.kernels.costs import kernel_costs
+from fx_explorer.analysis.variants.versions import over_versions, versions
+from fx_explorer.report.kernel_costs import kernels_as_text
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.conftest import Captured, OpenedReader
+from tests.sessions import write_training_step
+
+
+def test_a_kernel_has_the_line_of_the_nodes_that_it_computes(tmp_path: Path) -> None:
+    """In tests/sessions.py: addmm and gelu are on line 7, addmm_1 on line 8."""
+    with SessionReader(write_training_step(tmp_path / "s.fxs").path) as reader:
+        found = [(one.use.kernel.name, one.line_in_words) for one in kernel_costs(reader)]
+    assert found == [("extern_kernels.addmm", "mlp.py:7"), ("kernel", "mlp.py:7"), ("extern_kernels.addmm", "mlp.py:8")]
+
+
+def test_versions_of_a_function_are_counted_and_told_in_sums(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        for name, recompile in (("0/0", 0), ("0/1", 1), ("1/0", 0)):
+            function = "twice" if name.startswith("0") else "once"
+            compilation = writer.add(model.Compilation(0, name, int(name[0]), recompile, function, "/p/f.py", 1, status="ok"))
+            writer.add(model.Kernel(0, compilation, "forward", 0, f"k{name}", "triton", estimated_bytes=100))
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert [one.in_words for one in versions(reader).values()] == ["1 of 2", "2 of 2", ""]
+        assert over_versions(reader, [1, 2, 3]) == "over 2 versions of twice"
+        assert over_versions(reader, [2, 3]) == ""
+        assert kernels_as_text(reader).endswith("3 kernels · 300 B · a sum over 2 versions of twice\n")
+
+
+def test_alike_layers_are_one_module_in_words(tmp_path: Path) -> None:
+    with SessionReader(write_training_step(tmp_path / "s.fxs").path) as reader:
+        one = kernel_costs(reader)[0]
+    assert replace(one, modules=("layers.0.up", "layers.1.up")).module_in_words == "layers.*.up ×2"
+    assert replace(one, modules=("layers.0.up", "head")).module_in_words == "layers.0.up +1"
+    assert replace(one, modules=("fc1", "fc2")).module_in_words == "fc1 +1"
+
+
+def test_lines_of_a_real_capture_are_those_that_the_generated_code_names(captured: Captured, reader: OpenedReader) -> None:
+    """Inductor writes the user's line above each kernel as a comment: ``# File: …/mlp.py:31 in forward``."""
+    opened = reader(captured("mlp"))
+    texts = [opened.text(row.text) for row in opened.rows(model.Artifact, kind="output_code")]
+    named = {f"{Path(file).name}:{line}" for text in texts for file, line in re.findall(r"# File: (\S+):(\d+) in", text)}
+    found = {f"{Path(file).name}:{line}" for one in kernel_costs(opened) for file, line in one.lines}
+    assert found
+    if named:
+        assert found <= named

@@ -24,9 +24,10 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.tui.availability import Compiler, Situation, why_not
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
-from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
+from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.consents import Consents
@@ -333,7 +334,18 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     def why_not(self, command_id: str) -> str:
         """Return why a command does nothing now; empty when it does."""
-        return ""
+        return why_not(command_id, self._situation())
+
+    def _situation(self) -> Situation:
+        captures, explorer = self.captures, self.explorer
+        live, waiting = captures.live, captures.waiting
+        is_there = live is not None and not live.is_over
+        compiler: Compiler = "none" if not is_there else "works" if not waiting else "pauses" if waiting.gate else "rests"
+        panes = len(explorer.linked.panes) if explorer.view == "source" else 0
+        active = explorer.linked.active
+        shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
+        has_gpu = self.controllers.capturing.make_without_weights is not None
+        return Situation(explorer.reader, compiler, captures.can_run, has_gpu, panes, shows_graph)
 
     async def action_carry_out(self, action: str) -> None:
         """Carry out a command of a controller's."""
@@ -352,11 +364,14 @@ class ExplorerApp(TellsUnreadable, App[int]):
         empty list, or is closed twice (8.2).
         """
         commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
-        choices = [
-            Choice(f"{command.title} ({first_key(command, self.config.keys)})", command.help, command.id)
-            for command in commands
-        ]
-        chosen = await ask(self, Chooser("Find a command, and run it", matching(choices)))
+        choices, others = [], []
+        for command in commands:
+            reason = self.why_not(command.id)
+            name = f"{command.title} ({first_key(command, self.config.keys)})"
+            (others if reason else choices).append(Choice(name, f"not now: {reason}" if reason else command.help, command.id))
+        here = [command_id for command_id, _ in OF_VIEW.get(self.explorer.view, ())]
+        choices.sort(key=lambda choice: here.index(choice.value) if choice.value in here else len(here))
+        chosen = await ask(self, Chooser("Find a command, and run it", matching([*choices, *others])))
         if chosen:
             await self.action_run_command(chosen)
 

@@ -71,7 +71,12 @@ def test_a_key_that_hides_a_menu_is_told() -> None:
 
 def test_a_key_does_the_same_in_every_dialog() -> None:
     """What a title says is what the key does: run, save, next, before, close."""
-    meanings = {"r": {"try"}, "s": {"accept"}, "n": {"next difference", "next graph"}, "N": {"difference before", "graph before"}}
+    meanings = {
+        "r": {"try"},
+        "s": {"accept"},
+        "n": {"next difference", "next graph"},
+        "N": {"difference before", "graph before"},
+    }
     for key, titles in meanings.items():
         assert {c.title for c in COMMANDS if c.scope in ON_TOP and key in c.keys} == titles
 

@@ -364,7 +364,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         empty list, or is closed twice (8.2).
         """
         commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
-        choices, others = [], []
+        choices: list[Choice[str]] = []
+        others: list[Choice[str]] = []
         for command in commands:
             reason = self.why_not(command.id)
             name = f"{command.title} ({first_key(command, self.config.keys)})"

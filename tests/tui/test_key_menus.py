@@ -89,8 +89,9 @@ async def test_a_menu_fits_with_all_its_keys(hand: Hand, open_app: OpenApp, lead
         screen = driver.app.screen
         assert isinstance(screen, MenuScreen)
         table = screen.query_one("MenuTable")
-        assert table.region.bottom <= size[1] and table.region.y >= 0
-        shown = [line for line in driver.screen.splitlines()[table.region.y :]]
+        assert table.region.bottom <= size[1]
+        assert table.region.y >= 0
+        shown = driver.screen.splitlines()[table.region.y :]
         menu = menus(COMMANDS, {})[leader]
         words = " ".join(shown)
         for key, entry in menu.entries.items():

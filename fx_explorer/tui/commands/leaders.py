@@ -76,10 +76,9 @@ def menus(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, Menu]:
             everything.entries.setdefault(key, menu)
     by_id = {command.id: command for command in commands}
     for command_id in AMONG_EVERYTHING:
-        command = by_id.get(command_id)
-        for key in singles(keys_of(command, keymap))[:1] if command else ():
-            assert command is not None
-            everything.entries.setdefault(key, command)
+        if command_id in by_id:
+            for key in singles(keys_of(by_id[command_id], keymap))[:1]:
+                everything.entries.setdefault(key, by_id[command_id])
     return {key: menu for key, menu in found.items() if menu.entries}
 
 

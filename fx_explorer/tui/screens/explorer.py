@@ -241,7 +241,7 @@ class Explorer(ExplorerFrame):
         choices = region_choices(reader, here)
         if not choices:
             self.notify(
-                "No node is in a region. Mark some (m), or put annotate around your lines: the view of regions (R) says how."
+                "No node is in a region. Mark some (c m), or put annotate around your lines: the regions (v r) say how."
             )
             return None
         if len(here) == 1:
@@ -265,7 +265,7 @@ class Explorer(ExplorerFrame):
 
         variants = self.reader.rows(model.Compilation) if self.reader else []
         if self.reader is None or len(variants) < 2:
-            self.notify("There is only one variant so far. Go again from a stage (A) to have another one to compare it with.")
+            self.notify("There is only one variant so far. Go again from a stage (c a) to have another one to compare it with.")
             return
         chosen = variants if len(variants) == 2 else []
         while len(chosen) < 2:

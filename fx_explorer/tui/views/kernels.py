@@ -25,7 +25,7 @@ COLUMNS = (
 )
 ESTIMATE = TableColumn("estimate", "number", is_number=True, min_width=8)
 
-BELOW = "U shows what is below a Triton kernel, u its configurations."
+BELOW = "p k shows what is below a Triton kernel, v c its configurations."
 
 
 def kernels_table(reader: SessionReader) -> Table:

@@ -12,8 +12,9 @@ from fx_explorer.tui.bindings import clashes
 from fx_explorer.tui.commands import COMMANDS, LEADERS, NOW_LEADERS, OLD_KEYS, ON_TOP, Menu, by_id, is_sequence, menus, singles
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
+from fx_explorer.tui.widgets.outline import unfolded_to_fit
 from tests.sessions import Hand
-from tests.tui.conftest import OpenApp
+from tests.tui.conftest import Driver, OpenApp
 
 KEPT = set("hjkl/nNgG?qfyerws.bBi[]123456789")
 """Letters and signs that may still be pressed alone on the main screen."""
@@ -200,3 +201,64 @@ async def test_keys_of_the_config_file_come_first(hand: Hand, open_app: OpenApp)
         await driver.press("2", "Z")
         assert sum(pane.display for pane in driver.panes) == 1
         assert not driver.app._notifications
+
+
+async def copied_by(driver: Driver, monkeypatch: pytest.MonkeyPatch, *keys: str) -> str:
+    texts: list[str] = []
+    monkeypatch.setattr(ExplorerApp, "on_explorer_copy_wanted", lambda _, event: texts.append(event.text))
+    await driver.press(*keys)
+    return texts[-1] if texts else ""
+
+
+async def test_the_menu_of_copying_copies_kernel_node_and_answer(
+    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_app(hand.path) as driver:
+        assert "- **start here**: " in await copied_by(driver, monkeypatch, "Y", "a")
+        answer = await copied_by(driver, monkeypatch, "6", "j", "Y", "a")
+        assert answer.startswith("## kernels\n")
+        assert answer.count("\n| ") >= 3
+        assert "def " in await copied_by(driver, monkeypatch, "Y", "k")
+        assert "gelu" in await copied_by(driver, monkeypatch, "Y", "n")
+        assert (await copied_by(driver, monkeypatch, "2", "Y", "a")).startswith("## ")
+
+
+async def test_the_list_of_commands_says_why_one_does_nothing_now(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("4", "ctrl+p")
+        assert driver.screen.index("fixes (x x)") < driver.screen.index("overview (1)")
+        await driver.press(*"skip")
+        await driver.until(lambda: "1 found" in driver.screen)
+        assert "not now: There is no compiler to step through" in driver.screen
+
+
+async def test_a_menu_is_grey_where_nothing_would_happen(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        assert driver.app.why_not("step.next")
+        assert driver.app.why_not("graph.form")
+        assert not driver.app.why_not("view.regions")
+        await driver.press("3", "enter")
+        assert not driver.app.why_not("graph.form")
+
+
+async def test_help_begins_with_the_keys_of_the_view(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("4", "question_mark")
+        assert driver.screen.index("fix: Show edits") < driver.screen.index("Moving")
+
+
+@pytest.mark.parametrize("view", "3456789")
+async def test_a_small_terminal_has_one_line_of_heading(hand: Hand, open_app: OpenApp, view: str) -> None:
+    async with open_app(hand.path, size=(80, 24)) as driver:
+        await driver.press(view)
+        body = driver.explorer.body
+        assert body is not None
+        assert body.region.y <= 3 + (view == "9")
+
+
+def test_the_outline_unfolds_what_it_has_room_for() -> None:
+    paths = ["a#0", "a/b#0", *(f"a/b/{i}#0" for i in range(14)), "a/c#0", *(f"a/c/{i}#0" for i in range(14))]
+    folded = {"a/b#0", "a/c#0"}
+    assert unfolded_to_fit(paths, folded, set(), 40) == set()
+    assert unfolded_to_fit(paths, folded, set(), 20) == {"a/c#0"}
+    assert unfolded_to_fit(paths, folded, set(), 10) == folded

@@ -81,6 +81,21 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "copy",
         "Copy the line under the cursor, or the text selected with the mouse, and say how it was copied.",
     ),
+    (
+        "copy.kernel",
+        "Y k",
+        "copy_kernel",
+        "copy the kernel",
+        "Copy the code of the kernel that computes what the cursor is on.",
+    ),
+    ("copy.node", "Y n", "copy_node", "copy the node", "Copy everything known about what the cursor is on, a fact a line."),
+    (
+        "copy.answer",
+        "Y a",
+        "copy_answer",
+        "copy all as markdown",
+        "Copy the whole answer of this view as markdown: its words, its table, the detail; or the document of the pane.",
+    ),
     ("place.edit", "e", "edit", "edit", "Open the line of your source that this came from in $EDITOR."),
 )
 

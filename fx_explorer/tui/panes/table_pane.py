@@ -17,6 +17,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.table_chart import TableChart
+from fx_explorer.tui.selection import copying
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
@@ -104,6 +105,10 @@ class TablePane(TellsUnreadable, Vertical):
         """Show only the rows that have ``words``. ``make_table`` makes them."""
         self.narrowed_to, self._make_table = words, make_table
         self.refresh_from(reader)
+
+    def markdown(self, title: str) -> str:
+        """Return all that the view says; empty while it says nothing."""
+        return copying.table_markdown(title, self._table, self._row(self.rows.cursor)) if self._table else ""
 
     def forget(self) -> None:
         """Drop all references to the session, which is about to be closed."""

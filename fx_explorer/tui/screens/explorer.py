@@ -27,9 +27,12 @@ from fx_explorer.tui.inspector.levels import (
     OTHER_SOURCE,
     CandidatesWanted,
 )
+from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.selection import copying
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.widgets.line_view import LineView
@@ -227,7 +230,6 @@ class Explorer(ExplorerFrame):
 
     @conversation("filter guards", "narrow the guards by typing")
     async def action_filter_guards(self) -> None:
-        from fx_explorer.tui.panes.table_pane import TablePane
         from fx_explorer.tui.screens.guard_filter import GuardFilter  # not needed for the first paint
 
         await self.show_view("guards")
@@ -400,6 +402,36 @@ class Explorer(ExplorerFrame):
             self.notify("There is nothing to copy here.")
             return
         self.post_message(self.CopyWanted(text))
+
+    def _copy(self, text: str) -> None:
+        if text.strip():
+            self.post_message(self.CopyWanted(text))
+        else:
+            self.notify("There is nothing to copy here.")
+
+    def action_copy_kernel(self) -> None:
+        place = self.place or self.linked_selection.selection
+        kernel = self.linked_selection.kernel_at(place) if self.reader and place else None
+        if self.reader is None or kernel is None:
+            self.notify(NO_KERNEL)
+        else:
+            self._copy(copying.kernel_text(self.reader, kernel))
+
+    def action_copy_node(self) -> None:
+        place = self.place or self.linked_selection.selection
+        self._copy(copying.node_text(self.reader, place) if self.reader and place else "")
+
+    def action_copy_answer(self) -> None:
+        """Copy what the view says, as markdown."""
+        shown = self._view_widgets.get(self.view)
+        if self.reader is None:
+            return
+        if isinstance(shown, FactList):
+            self._copy(copying.facts_markdown(shown.facts))
+        elif isinstance(shown, TablePane):
+            self._copy(shown.markdown(self.view))
+        elif self.linked.active and self.linked.active.document:
+            self._copy(copying.document_markdown(self.reader, self.linked.active.document))
 
     def action_edit(self) -> None:
         if self.reader is None:

@@ -214,7 +214,7 @@ async def test_the_menu_of_copying_copies_kernel_node_and_answer(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_app(hand.path) as driver:
-        assert "- **start here**: " in await copied_by(driver, monkeypatch, "Y", "a")
+        assert "- **next**: " in await copied_by(driver, monkeypatch, "Y", "a")
         answer = await copied_by(driver, monkeypatch, "6", "j", "Y", "a")
         assert answer.startswith("## kernels\n")
         assert answer.count("\n| ") >= 3
@@ -225,10 +225,10 @@ async def test_the_menu_of_copying_copies_kernel_node_and_answer(
 
 async def test_the_list_of_commands_says_why_one_does_nothing_now(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("4", "ctrl+p")
-        assert driver.screen.index("fixes (x x)") < driver.screen.index("overview (1)")
+        await driver.press("6", "ctrl+p")
+        assert driver.screen.index("follow (⏎)") < driver.screen.index("overview (1)")
         await driver.press(*"skip")
-        await driver.until(lambda: "1 found" in driver.screen)
+        await driver.until(lambda: "found" in driver.screen)
         assert "not now: There is no compiler to step through" in driver.screen
 
 

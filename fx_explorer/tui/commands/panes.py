@@ -86,7 +86,7 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "Y k",
         "copy_kernel",
         "copy the kernel",
-        "Copy the code of the kernel that computes what the cursor is on.",
+        "Copy the code of the kernel that the cursor is on.",
     ),
     ("copy.node", "Y n", "copy_node", "copy the node", "Copy everything known about what the cursor is on, a fact a line."),
     (

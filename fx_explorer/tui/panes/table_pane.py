@@ -16,8 +16,8 @@ from textual.widget import Widget
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui import copying
 from fx_explorer.tui.panes.table_chart import TableChart
-from fx_explorer.tui.selection import copying
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views

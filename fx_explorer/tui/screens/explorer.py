@@ -12,6 +12,7 @@ from fx_explorer.analysis.kernels.kernel_documents import first_statement, gpu_o
 from fx_explorer.analysis.links.library_calls import is_call_of, library_at
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
+from fx_explorer.tui import copying
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, variant_choices
@@ -32,7 +33,6 @@ from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
-from fx_explorer.tui.selection import copying
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.widgets.line_view import LineView

@@ -6,11 +6,28 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fx_explorer.tui.commands import NOW_LEADERS, OLD_KEYS, by_id, key_label
+
 PAGE = Path(__file__).with_name("keys.md")
 OPENING = """\
 # Keys
 
-Any of them can be remapped by its id, in `~/.config/fx-explorer/config.toml`: see `fx-explorer keys --help`.
+A few keys move about and do what is done all the time: `hjkl` and arrows, `1` to `9`, `/ n N g G`, `b B`, `[ ]`, `f y i
+e r w s . ? q`, Enter and Escape. Everything else stands in menus: a leader key opens one at the bottom of the screen,
+and the next key chooses. `space` opens the menu of everything, `v` views, `c` what concerns compiling, `x` fixing and
+measuring, `o` going somewhere, `p` panes, `Y` copying. `v b` stands for `v` and then `b`. Escape leaves a menu; what
+does nothing now is grey. Ctrl+P, or `space space`, finds any of them by name, and says why one does nothing now.
+
+A capital is the reverse of its small letter. A key does the same in every dialog: `n` and `N` go to the next and the
+one before, `r` runs or tries, `s` saves or writes, `y` copies, Tab goes to the other list, Escape and `q` close.
+
+Any of them can be remapped by its id, in `~/.config/fx-explorer/config.toml`: see `fx-explorer keys --help`. A key may
+be a sequence: `"pane.zoom" = "z z"`.
+
+The keys of the release before work in this one too, each as the [last table](#old-keys) has it, and say once what they
+are now. Space, `v`, `c`, `x`, `o`, `p` and `Y` cannot: they open menus now, and the menu says once where their command
+went.
+
 This page is written by `make docs`.
 
 """
@@ -19,7 +36,18 @@ This page is written by `make docs`.
 def main(page: Path) -> None:
     command = [sys.executable, "-m", "fx_explorer", "keys", "--format", "markdown", "--default"]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    page.write_text(OPENING + table)
+    page.write_text(OPENING + table + "\n" + old_table())
+
+
+def old_table() -> str:
+    """Return the keys of the release before beside those of today."""
+    was = [(key, command_id) for command_id, keys in OLD_KEYS.items() for key in keys]
+    rows = [
+        f"| `{label}` | {now} | {by_id(command_id).title.replace('|', '/')} |".replace("`|`", "`\\|`")
+        for key, command_id in (*was, *NOW_LEADERS.items())
+        for label, now in [(key_label(key), ", ".join(f"`{key_label(one)}`" for one in by_id(command_id).keys))]
+    ]
+    return "\n".join(["## Old keys", "", "| was | is now | command |", "| --- | --- | --- |", *rows, ""])
 
 
 if __name__ == "__main__":

@@ -24,9 +24,10 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.tui.availability import Compiler, Situation, why_not
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
-from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
+from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.consents import Consents
@@ -34,8 +35,10 @@ from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.corner_message import CornerMessage
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
+from fx_explorer.tui.key_table import KeyTable, moved_words
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
 from fx_explorer.tui.status.pipeline import pipeline
@@ -50,6 +53,9 @@ TICK_S = 0.1
 
 REST = 4
 """Between two looks at a growing session passes at least this many times what a look costs."""
+
+MOVED_S = 8
+"""What an old key is now is read in peace."""
 
 SETTLED_S = 1.0
 """After the first paint, when nothing waits."""
@@ -109,11 +115,14 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.controllers.capturing.watched = tuple(watched)
         self._session = session
         self._keys = KeysUnderWay()
+        self._key_table = KeyTable(COMMANDS, self.config.keys)
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
         self._data_version = -1
         self._next_look = 0.0
         self._told_unreadable: set[str] = set()
+        self._told_moved: set[str] = set()
+        """Old keys that were told."""
 
     # start
 
@@ -274,11 +283,69 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """Pass a key that was typed while a dialog opened to the dialog."""
         if isinstance(event, events.Key):
             if not event.is_forwarded:
+                waits = self._keys.has_one_of(self._key_table.leaders, self.screen)
                 self._keys.sent(event, self.screen)
+                if waits:  # behind a key that opens a menu: that menu is to have it, not the list with the focus
+                    (self.focused or self.screen)._forward_event(event)
+                    return
             elif self._keys.is_late(event, self.screen):
                 self.post_message(events.Key(event.key, event.character))
                 return
+            elif await self._check_bindings(event.key, priority=True):
+                return
         await super().on_event(event)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Answer the keys that are no bindings of Textual's: those that open menus, and old ones."""
+        event.prevent_default()
+        if await self._check_bindings(event.key) or self.screen is not self.explorer:
+            return
+        menu, command, was = self._key_table.lookup(event.key, event.character or "")
+        if menu:
+            note = moved_words(by_id(was), event.key, self.config.keys) if was and self._is_news(event.key) else ""
+            await self.push_screen(MenuScreen(menu, self.why_not, note))
+        elif command:
+            if was:
+                self._tell_moved(was, event.key)
+            await self.action_run_command(command.id)
+
+    @on(MenuScreen.Chosen)
+    async def menu_chosen(self, event: MenuScreen.Chosen) -> None:
+        """Carry out what was chosen in a menu, before any key that was typed behind it."""
+        if self.screen is event.menu:
+            await self.pop_screen()
+            await self.action_run_command(event.command.id)
+
+    async def action_old_key(self, command_id: str, key: str) -> None:
+        """Do what a key of the release before did on the screen that is on top."""
+        self._tell_moved(command_id, key)
+        await self.run_action(textual_action(by_id(command_id)), self.screen)
+
+    def _tell_moved(self, command_id: str, key: str) -> None:
+        """Say what an old key is now, the first time that it is pressed."""
+        if self._is_news(key):
+            self.notify(moved_words(by_id(command_id), key, self.config.keys), timeout=MOVED_S)
+
+    def _is_news(self, key: str) -> bool:
+        """Return whether it was not told yet what this key is now."""
+        is_news = key not in self._told_moved
+        self._told_moved.add(key)
+        return is_news
+
+    def why_not(self, command_id: str) -> str:
+        """Return why a command does nothing now; empty when it does."""
+        return why_not(command_id, self._situation())
+
+    def _situation(self) -> Situation:
+        captures, explorer = self.captures, self.explorer
+        live, waiting = captures.live, captures.waiting
+        is_there = live is not None and not live.is_over
+        compiler: Compiler = "none" if not is_there else "works" if not waiting else "pauses" if waiting.gate else "rests"
+        panes = len(explorer.linked.panes) if explorer.view == "source" else 0
+        active = explorer.linked.active
+        shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
+        has_gpu = self.controllers.capturing.make_without_weights is not None
+        return Situation(explorer.reader, compiler, captures.can_run, has_gpu, panes, shows_graph)
 
     async def action_carry_out(self, action: str) -> None:
         """Carry out a command of a controller's."""
@@ -297,11 +364,15 @@ class ExplorerApp(TellsUnreadable, App[int]):
         empty list, or is closed twice (8.2).
         """
         commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
-        choices = [
-            Choice(f"{command.title} ({first_key(command, self.config.keys)})", command.help, command.id)
-            for command in commands
-        ]
-        chosen = await ask(self, Chooser("Find a command, and run it", matching(choices)))
+        choices: list[Choice[str]] = []
+        others: list[Choice[str]] = []
+        for command in commands:
+            reason = self.why_not(command.id)
+            name = f"{command.title} ({first_key(command, self.config.keys)})"
+            (others if reason else choices).append(Choice(name, f"not now: {reason}" if reason else command.help, command.id))
+        here = [command_id for command_id, _ in OF_VIEW.get(self.explorer.view, ())]
+        choices.sort(key=lambda choice: here.index(choice.value) if choice.value in here else len(here))
+        chosen = await ask(self, Chooser("Find a command, and run it", matching([*choices, *others])))
         if chosen:
             await self.action_run_command(chosen)
 

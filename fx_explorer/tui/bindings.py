@@ -9,25 +9,38 @@ from dataclasses import replace
 
 from textual.binding import Binding, BindingType
 
-from fx_explorer.tui.commands import AppCommand, Keymap, Scope, by_id, key_label, keys_of, of_scope
+from fx_explorer.tui.commands import OLD_KEYS, AppCommand, Keymap, Scope, by_id, key_label, keys_of, of_scope, singles
+
+NEVER = "never"
+"""Stands for no key, where Textual wants one: no terminal sends it."""
 
 
 def bindings_of(*scopes: Scope) -> list[BindingType]:
     """Return the bindings of all commands of these scopes, for a class's ``BINDINGS``."""
-    return [_binding(command) for command in of_scope(*scopes)]
+    return [_binding(command) for command in of_scope(*scopes) if singles(command.keys)]
 
 
 def priority_bindings(*scopes: Scope) -> list[BindingType]:
     """Return such bindings for a screen whose keys mean something else to the lists in it: the
     screen's win.
     """
-    return [replace(_binding(command), priority=True) for command in of_scope(*scopes)]
+    commands = of_scope(*scopes)
+    return [replace(one, priority=True) for one in (*map(_binding, commands), *_old_bindings(commands))]
+
+
+def _old_bindings(commands: Iterable[AppCommand]) -> list[Binding]:
+    """Return bindings for the keys that commands of a screen on top had in the release before."""
+    return [
+        Binding(key, f"app.old_key({command.id!r}, {key!r})", show=False, id=f"old.{command.id}.{key}")
+        for command in commands
+        for key in OLD_KEYS.get(command.id, ())
+    ]
 
 
 def _binding(command: AppCommand) -> Binding:
     # The focus chain of Textual also binds tab; ours must win.
     return Binding(
-        ",".join(command.keys),
+        ",".join(singles(command.keys)),
         textual_action(command),
         command.title,
         show=command.footer,
@@ -46,7 +59,9 @@ def closing_bindings(*command_ids: str) -> list[BindingType]:
     """Return bindings for a dialog: the keys that opened it close it too, however the user has
     mapped them.
     """
-    return [Binding(",".join(by_id(i).keys), "leave", "Close", show=False, id=i) for i in ("dialog.close", *command_ids)]
+    return [
+        Binding(",".join(singles(by_id(i).keys)), "leave", "Close", show=False, id=i) for i in ("dialog.close", *command_ids)
+    ]
 
 
 def reused_bindings(*command_ids: str) -> list[BindingType]:
@@ -59,12 +74,13 @@ def reused_bindings(*command_ids: str) -> list[BindingType]:
 
 def textual_keymap(keymap: Keymap) -> dict[str, str]:
     """Return the user's keys as ``App.set_keymap`` wants them."""
-    return {command_id: ",".join(keys) for command_id, keys in keymap.items()}
+    return {command_id: ",".join(singles(keys)) or NEVER for command_id, keys in keymap.items()}
 
 
 def keys_text(command: AppCommand, keymap: Keymap) -> str:
-    """Return all keys of a command, as people write them: ``b alt+←``."""
-    return " ".join(key_label(key) for key in keys_of(command, keymap))
+    """Return all keys of a command, as people write them: ``b alt+←``, ``i, o i``."""
+    labels = [key_label(key) for key in keys_of(command, keymap)]
+    return (", " if any(" " in label for label in labels) else " ").join(labels)
 
 
 def first_key(command: AppCommand, keymap: Keymap) -> str:
@@ -73,9 +89,28 @@ def first_key(command: AppCommand, keymap: Keymap) -> str:
 
 
 def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[AppCommand]]:
-    """Return the keys that more than one of these commands answers to."""
+    """Return the keys that more than one of these commands answers to, and those before which a sequence
+    would end: with ``v``, nobody comes to ``v b``.
+    """
     owners: dict[str, list[AppCommand]] = {}
+    commands = list(commands)
     for command in commands:
         for key in keys_of(command, keymap):
             owners.setdefault(key, []).append(command)
+    for key in list(owners):
+        for longer in [one for one in owners if one.startswith(f"{key} ")]:
+            owners[key] += [command for command in owners[longer] if command not in owners[key]]
     return {key: wanted for key, wanted in owners.items() if len(wanted) > 1}
+
+
+def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCommand]:
+    """Return the keys of the main screen that Textual does not know: those the user gave to commands
+    which have none by default.
+    """
+    wanted = [one for one in commands if one.scope in ("app", "explorer") and not singles(one.keys)]
+    return {key: one for one in wanted for key in singles(keys_of(one, keymap))}
+
+
+def old_keys(commands: Iterable[AppCommand]) -> dict[str, AppCommand]:
+    """Return the keys of the release before on the main screen, and whose they were."""
+    return {key: one for one in commands if one.scope in ("app", "explorer", "lines") for key in OLD_KEYS.get(one.id, ())}

@@ -26,34 +26,34 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "source": (
         "Panes side by side, linked: the selected line lights up what it is the same computation as in the others (▌).\n"
         "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
-        "A pane turns to the file, graph or kernel that belongs to the selection, unless you chose its document (d).",
+        "A pane turns to the file, graph or kernel that belongs to the selection, unless you chose its document (p d).",
         "Linked panes",
     ),
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
     "breaks": (
         "A graph break is where Dynamo stopped a graph and let Python run; a recompile is a function compiled again.\n"
         "Below the list: why, what to try, and your stack. Enter goes to your line.\n"
-        "E shows edits of your source, or options, that may take the break away, and tries them.",
+        "x x shows edits of your source, or options, that may take the break away, and tries them.",
         "Moving",
     ),
     "guards": (
         "Guards are checked on every call. Enter goes to the line that asked for one; below the list: whether it can fail.\n"
-        "L narrows the list by typing. W asks whether other inputs would fit: nothing is run for the answer.",
+        "v f narrows the list by typing. c i asks whether other inputs would fit: nothing is run for the answer.",
         "Moving",
     ),
     "kernels": (
         "< sorts by a column, L narrows by typing; so does every table. Times are of all calls of a kernel.\n"
         "Below the list: the kernel's code. Enter opens it in a linked pane, beside its nodes and your source.\n"
-        "Of a Triton kernel U shows the levels below it, u its configurations, I MLIR pass by pass.",
+        "Of a Triton kernel p k shows the levels below it, v c its configurations, v i MLIR pass by pass.",
         "Moving",
     ),
     "candidates": (
         "Below the list: what the configuration needs, and what it does to the GPU. Enter shows it level by level.\n"
-        "I shows what each MLIR pass did to it. What is not known without the GPU stands above the list.",
+        "v i shows what each MLIR pass did to it. What is not known without the GPU stands above the list.",
         "Linked panes",
     ),
     "memory": (
-        "Enter goes to the node of the forward graph that makes the value. % shows what is held kernel after kernel.",
+        "Enter goes to the node of the forward graph that makes the value. v m shows what is held kernel after kernel.",
         "Moving",
     ),
     "step_memory": (
@@ -63,13 +63,13 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "regions": (
         "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
-        "& shows of every graph only the nodes of the region, and again everything.",
+        "p r shows of every graph only the nodes of the region, and again everything.",
         "Moving",
     ),
     "support": (
         "First the parts of each graph in the order in which they can run, then every operator.\n"
         "Below the list: what crosses the borders of a part, and why the graph is cut there. Enter goes to its first node.\n"
-        "In a graph ↩ marks what falls back. & on a node shows only its segment, or what falls back, and again everything.",
+        "In a graph ↩ marks what falls back. p r on a node shows only its segment, or what falls back, and again everything.",
         "Moving",
     ),
     "sizes": (
@@ -78,7 +78,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "ledger": (
-        "Q measures. First where the time goes, then your lines beside the same call uncompiled, then every step in order.\n"
+        "x c measures. First where the time goes, then your lines beside the same call uncompiled, then every step in order.\n"
         "The chart shows what lies within what, from left to right in time; a number is so many short steps.\n"
         "▲ points at what the row under the cursor stands for; a click on a block goes to its row.\n"
         "Enter goes to your line, or to the line of the generated code.",
@@ -90,7 +90,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "bench": (
-        "Z measures: it asks for backends, modes and sizes; esc stops it and keeps what there is.\n"
+        "x p measures: it asks for backends, modes and sizes; esc stops it and keeps what there is.\n"
         "Below the list: the row under the cursor, and speed-up over size as a picture. Tab goes there.",
         "Moving",
     ),

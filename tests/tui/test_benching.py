@@ -28,7 +28,7 @@ async def test_a_kernel_is_measured_and_told(session: Path, open_app: OpenApp, m
 
     monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(120, 40)) as driver:
-        await driver.press("6", "Y")
+        await driver.press("6", "x", "k")
         await driver.until(lambda: "2.00 µs (median of 400 runs" in messages(driver))
         await driver.press("i")
         await driver.until(lambda: "alone" in driver.screen)
@@ -45,7 +45,7 @@ async def test_escape_stops_it(session: Path, open_app: OpenApp, monkeypatch: py
 
     monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(120, 40)) as driver:
-        await driver.press("6", "Y")
+        await driver.press("6", "x", "k")
         await driver.until(lambda: "esc stops it" in messages(driver))
         await driver.press("escape")
         await driver.until(lambda: cancelled.is_set())
@@ -58,12 +58,12 @@ async def test_why_it_is_refused_is_told(session: Path, open_app: OpenApp, monke
 
     monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(80, 24)) as driver:
-        await driver.press("6", "Y")
+        await driver.press("6", "x", "k")
         await driver.until(lambda: "There is no GPU here" in messages(driver))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, so nothing is refused")
 async def test_without_a_gpu_there_is_nothing_to_measure_on(session: Path, open_app: OpenApp) -> None:
     async with open_app(session, size=(80, 24)) as driver:
-        await driver.press("6", "Y")
+        await driver.press("6", "x", "k")
         await driver.until(lambda: "not measured" in driver.screen)

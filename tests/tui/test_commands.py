@@ -11,7 +11,7 @@ import pytest
 from fx_explorer.commands import keys
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.bindings import clashes, first_key
-from fx_explorer.tui.commands import COMMANDS, GROUPS, ON_TOP, AppCommand, by_id, key_label
+from fx_explorer.tui.commands import COMMANDS, GROUPS, OF_VIEW, ON_TOP, AppCommand, by_id, key_label, singles
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
@@ -77,7 +77,7 @@ def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
     bound = {}
     for binding in LineView.BINDINGS:
         bound[binding.id] = (tuple(binding.key.split(",")), binding.action)
-    declared = {c.id: (c.keys, c.action) for c in COMMANDS if c.scope == "lines"}
+    declared = {c.id: (singles(c.keys), c.action) for c in COMMANDS if c.scope == "lines"}
     assert {command_id: bound.get(command_id) for command_id in declared} == declared
     assert set(bound) == set(declared)
 
@@ -86,7 +86,7 @@ def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
 def test_every_binding_has_the_id_of_a_command(owner: type) -> None:
     known = {command.id for command in COMMANDS}
     own = owner.__dict__.get("BINDINGS", [])
-    assert {binding.id for binding in own} <= known
+    assert {binding.id for binding in own if not binding.id.startswith("old.")} <= known
 
 
 def test_the_footer_shows_the_key_the_user_chose() -> None:
@@ -95,13 +95,17 @@ def test_the_footer_shows_the_key_the_user_chose() -> None:
     assert key_label("left_square_bracket") == "["
 
 
-@pytest.mark.parametrize("view", ["memory", "time", "ledger"])
-def test_the_footer_has_the_keys_of_views_without_a_number_where_they_matter(view: str) -> None:
-    wanted = {"memory": ["%"], "time": ["0", "Q"], "ledger": ["Q"]}[view]
-    usual = [command.id for command in footer_commands()]
-    here = footer_commands(view=view)
-    assert [first_key(command, {}) for command in here][: len(wanted)] == wanted
-    assert [command.id for command in here][len(wanted) :] == usual
+@pytest.mark.parametrize("view", OF_VIEW)
+def test_the_footer_begins_with_the_commands_of_the_view_in_words(view: str) -> None:
+    here = [(command.id, command.title) for command in footer_commands(view=view)]
+    wanted = OF_VIEW[view]
+    assert tuple(here[: len(wanted)]) == wanted
+    assert len({command_id for command_id, _ in here}) == len(here)
+
+
+def test_the_breaks_lead_to_fix_time_source_and_edit() -> None:
+    assert [word for _, word in OF_VIEW["breaks"]] == ["fix", "time", "source", "edit"]
+    assert [c.title for c in footer_commands(view="breaks", without=("line.follow",))][:3] == ["fix", "time", "edit"]
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -124,7 +128,7 @@ def test_the_key_table_follows_the_config_file(config_file: Path, capsys: pytest
     table = {entry["id"]: entry["keys"] for entry in json.loads(capsys.readouterr().out)}
     assert table["pane.zoom"] == ["Z"]
     assert keys.run(arguments("--format", "json", "--default")) == 0
-    assert '"z"' in capsys.readouterr().out
+    assert '"p z"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("table_format", ["text", "markdown"])

@@ -111,7 +111,7 @@ async def test_the_fixes_of_a_break_are_listed_with_the_diff_of_the_one_under_th
         removed = diff.text.splitlines().index("-    print(x)")
         assert removed in diff.marks
         assert next(iter(diff.line_tokens(removed))) == ("-", "bad")
-        await driver.until(lambda: "t tries it" in driver.screen)
+        await driver.until(lambda: "r tries it" in driver.screen)
         await driver.press("escape")
         assert driver.explorer.view == "breaks"
 

@@ -181,6 +181,6 @@ async def test_keys_behind_the_one_that_quits_change_nothing_any_more(hand: Hand
 async def test_a_trial_that_is_stopped_before_it_began_keeps_nobody_in_its_dialog(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("O")
-        for key in ("ctrl+t", "escape", "escape", "escape"):
+        for key in ("ctrl+r", "escape", "escape", "escape"):
             _press(driver.app, key)
         await driver.until(lambda: isinstance(driver.app.screen, Explorer))

@@ -147,14 +147,14 @@ async def test_panes_are_added_zoomed_and_closed(hand: Hand, open_app: OpenApp) 
         assert titles(driver) == ["mlp.py", "Joint graph", "Forward · post-grad", "kernel"]
         await driver.press("z")
         assert [pane.display for pane in driver.panes] == [False, True, False, False]
-        await driver.press("z", "x")
+        await driver.press("p", "z", "p", "x")
         assert titles(driver) == ["mlp.py", "Forward · post-grad", "kernel"]
         assert all(pane.display for pane in driver.panes)
 
 
 async def test_the_last_pane_cannot_be_closed(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("2", "x", "x", "x", "x")
+        await driver.press("2", *["p", "x"] * 4)
         assert len(driver.panes) == 1
 
 

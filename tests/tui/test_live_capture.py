@@ -361,5 +361,5 @@ async def test_v_captures_again_without_weights_and_r_stays_with_that(open_app: 
             await driver.until(lambda number=number: captures[number].session_path.exists())
             captures[number].end()
             await driver.until(lambda number=number: driver.explorer.reader.path == captures[number].session_path)
-        await driver.press("v")
+        await driver.press("c", "w")
         assert "This holds for a capture with --gpu" in " ".join(note.message for note in driver.app._notifications)

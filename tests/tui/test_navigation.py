@@ -233,8 +233,9 @@ async def test_lines_selected_with_the_mouse_are_copied_together(
 async def test_the_tabs_of_the_footer_can_be_clicked(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         footer = driver.explorer._footer
-        column = driver.screen.splitlines()[footer.region.y].index("5 guards")
-        await driver.pilot.click(footer, offset=(column, 0))
+        row = footer.region.bottom - 1
+        column = driver.screen.splitlines()[row].index("5 guards")
+        await driver.pilot.click(offset=(column, row))
         await driver.settle()
         assert driver.explorer.view == "guards"
 

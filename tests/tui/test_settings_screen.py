@@ -253,7 +253,7 @@ async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
     kept: list[OptionTrial] = []
     options = in_console(SETTINGS, IN_FORCE[:1])
     async with opened(options=options, try_options=try_options, trials=kept) as hands:
-        await hands.press("ctrl+t")
+        await hands.press("ctrl+r")
         assert tried == [{"compile.backend": "eager"}]
         assert "recompiles                            2 → 0" in hands.screen
         assert "as before: functions left to Python, operations captured, kernels, compiling took" in hands.screen
@@ -275,7 +275,7 @@ async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
         raise AssertionError("it waits for ever")
 
     async with opened(options=in_console(SETTINGS, []), try_options=try_options) as hands:
-        await hands.press("ctrl+t")
+        await hands.press("ctrl+r")
         assert "Capturing again, in a process of its own" in hands.screen
         await hands.press("escape")
         assert was_stopped == [True]
@@ -301,7 +301,7 @@ async def test_where_nothing_can_be_changed_it_says_so() -> None:
     async with opened(options=in_console(SETTINGS, IN_FORCE), follows=False) as hands:
         await hands.press("enter")
         assert hands.app.dialog.edited is None
-        await hands.press("ctrl+t")
+        await hands.press("ctrl+r")
         assert [note.message for note in hands.app._notifications] == [READ_ONLY, READ_ONLY]
 
 

@@ -83,7 +83,7 @@ async def test_each_step_lights_its_instruction_and_its_line_at_any_size(
     recorded: Path, open_app: OpenApp, size: tuple[int, int]
 ) -> None:
     async with open_app(recorded, size=size) as driver:
-        await driver.press("p")
+        await driver.press("c", "b")
         assert "step 1 of 6 · forward [0/0]" in driver.screen
         assert "called with (float32[4, 8])" in driver.screen
         assert lit(driver, "bytecode") == ["2  LOAD_GLOBAL  __compiled_fn_1  # the compiled graph [0/0]: line 7"]
@@ -97,7 +97,7 @@ async def test_each_step_lights_its_instruction_and_its_line_at_any_size(
 
 async def test_what_changed_is_marked_with_what_it_was(recorded: Path, open_app: OpenApp) -> None:
     async with open_app(recorded) as driver:
-        await driver.press("p", "right")
+        await driver.press("c", "b", "right")
         assert "calls the compiled graph __compiled_fn_1" in driver.screen
         assert "● [0]" in driver.screen
         await driver.press("right")
@@ -114,7 +114,7 @@ async def test_an_error_and_the_end_are_said_and_nothing_of_the_program_s_reache
     recorded: Path, open_app: OpenApp
 ) -> None:
     async with open_app(recorded) as driver:
-        await driver.press("p", "G")
+        await driver.press("c", "b", "G")
         assert "It raised ValueError: too large." in driver.screen
         assert "not known: an error is on its way" in driver.screen
         await driver.press("right")
@@ -131,7 +131,7 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
         pane = driver.panes[2]
         driver.explorer.linked.activate(pane)
         pane.body.user_moves_to(3)
-        await driver.press("p")
+        await driver.press("c", "b")
         assert shown(driver).at == 2
         await driver.press("right", "escape")
         assert driver.app.screen is driver.explorer
@@ -140,13 +140,13 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
 
 async def test_a_value_there_is_no_room_for_is_shown_whole_when_it_is_paged_to(recorded: Path, open_app: OpenApp) -> None:
     async with open_app(recorded, size=(80, 24)) as driver:
-        await driver.press("p", "right", "pagedown")
+        await driver.press("c", "b", "right", "pagedown")
         assert "x: f32[4, 8] cpu" in driver.screen
 
 
 async def test_its_keys_can_be_remapped_and_its_last_line_says_them(recorded: Path, open_app: OpenApp) -> None:
     async with open_app(recorded, config=Config(keys={"steps.forward": ("ctrl+n",)})) as driver:
-        await driver.press("p", "ctrl+n")
+        await driver.press("c", "b", "ctrl+n")
         assert shown(driver).at == 1
         assert "← ctrl+n instruction" in driver.screen
 
@@ -156,7 +156,7 @@ async def test_a_saved_session_without_a_record_says_how_to_get_one(tmp_path: Pa
     async with open_app(tmp_path / "s.fxs") as driver:
         said: list[str] = []
         driver.app.notify = lambda message, **_: said.append(message)  # type: ignore[method-assign]
-        await driver.press("p")
+        await driver.press("c", "b")
         assert said == [NO_RECORD]
 
 
@@ -164,7 +164,7 @@ async def ask_worker(driver: Driver, capture: FakeCapture) -> None:
     capture.stay()
     capture.say(Notice("gate", state="begin"))
     await driver.until(lambda: driver.app.captures.waiting)
-    await driver.press("p")
+    await driver.press("c", "b")
     await driver.until(lambda: capture.sent)
 
 
@@ -176,7 +176,7 @@ async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(tmp_pat
         write_steps(capture.session_path)
         capture.say(Notice("done", text="6 steps of Dynamo's bytecode recorded."))
         await driver.until(lambda: "step 1 of 6" in driver.screen)
-        await driver.press("escape", "p")
+        await driver.press("escape", "c", "b")
         assert "step 1 of 6" in driver.screen
         assert len(capture.sent) == 1
 
@@ -197,7 +197,7 @@ def test_the_steps_of_a_session_of_today_are_read_again(recorded: Path) -> None:
 
 async def test_help_lists_the_keys_of_the_steps_and_goes_back_to_them(open_app: OpenApp, recorded: Path) -> None:
     async with open_app(recorded) as driver:
-        await driver.press("p", "question_mark")
+        await driver.press("c", "b", "question_mark")
         assert isinstance(driver.app.screen, Help)
         assert "In recorded bytecode, go back by one instruction." in " ".join(driver.screen.split())
         await driver.press("escape")

@@ -34,7 +34,7 @@ async def test_a_pause_is_in_the_header_the_bar_and_the_footer_and_going_on_show
         capture.say(Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward"))
         await driver.until(lambda: "‖ paused after the partition [0/0] backward" in driver.header)
         assert "‖ AOTAutograd" in driver.screen
-        assert ". step  c go on  > run to  K skip graph  X abort" in driver.screen
+        assert ". step  c c go on  c t run to  c k skip graph" in driver.screen
         await driver.pilot.press("full_stop")
         await driver.pilot.pause()
         assert "▷ on to the next gate" in driver.header
@@ -92,7 +92,7 @@ async def test_when_all_is_done_another_variant_can_be_compiled_and_saving_and_c
         captures[0].stay()
         captures[0].say(AT_HAND)
         await driver.until(lambda: "✓ captured" in driver.header)
-        await driver.press("c")
+        await driver.press("c", "c")
         assert captures[0].sent == []
         assert "Everything is compiled" in messages(driver)
         await driver.press("A", *"the joint", "enter", *"the same", "enter")

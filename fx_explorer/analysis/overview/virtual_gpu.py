@@ -20,7 +20,7 @@ BY_MODE = {
 }
 """Emulation mode → how the program ran."""
 
-AS_ON_THE_GPU = "v captures again with everything on the GPU and no content, as --no-weights does: the answer is yes then."
+AS_ON_THE_GPU = "c w captures again with everything on the GPU and no content, as --no-weights does: the answer is yes then."
 
 _MADE_ON_THE_CPU = "lift_fresh_copy"
 _COPIES = ("prims.device_put.default", "aten._to_copy.default")

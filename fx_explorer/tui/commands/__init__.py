@@ -10,7 +10,10 @@ from fx_explorer.tui.commands.application import APPLICATION_COMMANDS, CAPTURE_C
 from fx_explorer.tui.commands.command import GROUPS, ON_TOP, AppCommand, Group, Keymap, Scope, keys_of
 from fx_explorer.tui.commands.dialogs import DIALOG_COMMANDS
 from fx_explorer.tui.commands.key_names import key_label
+from fx_explorer.tui.commands.leaders import LEADERS, Menu, is_sequence, menus, singles
 from fx_explorer.tui.commands.moving import FINDING_COMMANDS, MOVING_COMMANDS
+from fx_explorer.tui.commands.of_views import OF_A_PLACE, OF_TRITON, OF_VIEW
+from fx_explorer.tui.commands.old_keys import NOW_LEADERS, OLD_KEYS
 from fx_explorer.tui.commands.panes import PANE_COMMANDS, SELECTION_COMMANDS
 from fx_explorer.tui.commands.stepping import AT_A_GATE, AT_HAND, STEPPING_COMMANDS
 from fx_explorer.tui.commands.views import VIEW_COMMANDS, VIEWS, sentence_of
@@ -20,17 +23,27 @@ __all__ = [
     "AT_HAND",
     "COMMANDS",
     "GROUPS",
+    "LEADERS",
+    "NOW_LEADERS",
+    "OF_A_PLACE",
+    "OF_TRITON",
+    "OF_VIEW",
+    "OLD_KEYS",
     "ON_TOP",
     "VIEWS",
     "AppCommand",
     "Group",
     "Keymap",
+    "Menu",
     "Scope",
     "by_id",
+    "is_sequence",
     "key_label",
     "keys_of",
+    "menus",
     "of_scope",
     "sentence_of",
+    "singles",
 ]
 
 COMMANDS: tuple[AppCommand, ...] = (

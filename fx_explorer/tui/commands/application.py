@@ -14,7 +14,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
     ),
     (
         "capture.without_weights",
-        "v",
+        "c w",
         "capturing.without_weights",
         "without weights",
         "With --gpu: capture again with tensors that are on the GPU from the beginning and have no content (--no-weights).",
@@ -43,8 +43,8 @@ _CAPTURE: tuple[HelpEntry, ...] = (
 )
 
 _APPLICATION: tuple[HelpEntry, ...] = (
-    ("app.theme", "t", "toggle_theme", "light / dark", "Switch between the light and the dark theme."),
-    ("app.palette", "ctrl+p", "list_commands", "commands", "Find a command by name and run it."),
+    ("app.theme", "space t", "toggle_theme", "light / dark", "Switch between the light and the dark theme."),
+    ("app.palette", "ctrl+p,space space", "list_commands", "commands", "Find a command by name and run it."),
     (
         "app.help",
         "question_mark,f1",

@@ -22,14 +22,14 @@ _COMPARISON: tuple[HelpEntry, ...] = (
 _FIXES: tuple[HelpEntry, ...] = (
     (
         "fixes.try",
-        "t",
+        "r",
         "try_fix",
         "try",
         "Among fixes, run the program with the one under the cursor, and compare the results.",
     ),
     (
         "fixes.accept",
-        "a",
+        "s",
         "accept",
         "accept",
         "Among fixes, write the one under the cursor to your file, after a trial and asking.",
@@ -54,19 +54,19 @@ _STEPS: tuple[HelpEntry, ...] = (
         "In recorded bytecode, go to the next line, over calls.",
     ),
     ("steps.line_before", "up,k", "go('line_before')", "line before", "In recorded bytecode, go back to the line before."),
-    ("steps.into", "i", "go('into')", "into", "In recorded bytecode, go into the resume function that is called next."),
-    ("steps.out", "o", "go('out')", "out of", "In recorded bytecode, go out of the function, to where its caller goes on."),
-    ("steps.caller", "u", "go('caller')", "caller", "In recorded bytecode, go back to the call of this function."),
+    ("steps.into", "enter", "go('into')", "into", "In recorded bytecode, go into the resume function that is called next."),
+    ("steps.out", "B", "go('out')", "out of", "In recorded bytecode, go out of the function, to where its caller goes on."),
+    ("steps.caller", "b", "go('caller')", "caller", "In recorded bytecode, go back to the call of this function."),
     (
         "steps.next_graph",
-        "c",
+        "n",
         "go('next_graph')",
         "next graph",
         "In recorded bytecode, go on to a compiled graph's call.",
     ),
     (
         "steps.graph_before",
-        "C",
+        "N",
         "go('graph_before')",
         "graph before",
         "In recorded bytecode, go back to the last such call.",
@@ -78,7 +78,7 @@ _STEPS: tuple[HelpEntry, ...] = (
 _SETTINGS: tuple[HelpEntry, ...] = (
     (
         "settings.try",
-        "ctrl+t",
+        "ctrl+r",
         "try_options",
         "try",
         "Among options, capture again with what was changed, or with the next value of the one under the cursor, and compare.",

@@ -31,6 +31,10 @@ _KEY_NAMES = {
 
 
 def key_label(key: str) -> str:
-    """Return a key as people write it: ``ctrl+p``, ``/``, ``?``."""
+    """Return a key, or a sequence of keys, as people write it: ``ctrl+p``, ``/``, ``v b``."""
+    return " ".join(map(_one_label, key.split()))
+
+
+def _one_label(key: str) -> str:
     *modifiers, name = key.split("+")
     return "+".join((*modifiers, _KEY_NAMES.get(name, name)))

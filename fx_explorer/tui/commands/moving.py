@@ -9,7 +9,7 @@ from fx_explorer.tui.commands.command import HelpEntry, declared
 _LINES: tuple[HelpEntry, ...] = (
     ("line.down", "down,j", "cursor_by(1)", "down", "Move the cursor down."),
     ("line.up", "up,k", "cursor_by(-1)", "up", "Move the cursor up."),
-    ("line.page_down", "pagedown,ctrl+f,space", "page_by(1)", "page down", "Move a page down."),
+    ("line.page_down", "pagedown,ctrl+f", "page_by(1)", "page down", "Move a page down."),
     ("line.page_up", "pageup,ctrl+b", "page_by(-1)", "page up", "Move a page up."),
     ("line.half_down", "ctrl+d", "half_page_by(1)", "half a page down", "Move half a page down."),
     ("line.half_up", "ctrl+u", "half_page_by(-1)", "half a page up", "Move half a page up."),
@@ -17,17 +17,17 @@ _LINES: tuple[HelpEntry, ...] = (
     ("line.last", "end,ctrl+end,G", "last_line", "last line", "Go to the last line."),
     ("line.left", "left,h", "columns_by(-8)", "left", "Scroll left; in the outline, fold."),
     ("line.right", "right,l", "columns_by(8)", "right", "Scroll right; in the outline, unfold."),
-    ("line.next_mark", "]", "next_mark", "next linked line", "Go to the next line that is lit."),
-    ("line.previous_mark", "[", "previous_mark", "previous linked line", "Go to the lit line before."),
+    ("line.next_mark", "],o l", "next_mark", "next linked line", "Go to the next line that is lit."),
+    ("line.previous_mark", "[,o L", "previous_mark", "previous linked line", "Go to the lit line before."),
 )
 """What every list and text answers to. Their bindings stand in widgets/line_view.py."""
 
 _PLACES: tuple[HelpEntry, ...] = (
     ("pane.next", "tab", "next_pane", "next pane", "Move the focus to the next pane."),
     ("pane.previous", "shift+tab", "previous_pane", "previous pane", "Move the focus to the pane before."),
-    ("outline.toggle", "o", "toggle_outline", "outline", "Show or hide the outline of compilations, graphs and kernels."),
-    ("history.back", "b,alt+left", "back", "back", "Go back to the place before, like a browser."),
-    ("history.forward", "B,alt+right", "forward", "forward", "Undo going back."),
+    ("outline.toggle", "o o", "toggle_outline", "outline", "Show or hide the outline of compilations, graphs and kernels."),
+    ("history.back", "b,alt+left,o b", "back", "back", "Go back to the place before, like a browser."),
+    ("history.forward", "B,alt+right,o f", "forward", "forward", "Undo going back."),
 )
 
 _FIND_IN_PANE: HelpEntry = ("find.in_pane", "slash", "find_in_pane", "find", "Find text in the focused pane.")

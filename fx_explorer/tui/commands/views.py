@@ -19,40 +19,40 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
 
 
 MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
-    ("regions", "R", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
+    ("regions", "v r", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
     (
         "sizes",
-        "D",
+        "v s",
         "dynamic sizes",
         "Which sizes may differ from call to call, and who fixed the others.",
     ),
     (
         "backend",
-        "at",
+        "v b",
         "backend",
         "What a backend of your own published, how often what it made was called, and its last run by instructions.",
     ),
     (
         "ledger",
-        "0",
+        "v l",
         "a call",
         "Where the time of one call goes: guards, kernels, graph breaks, autograd, and each line beside uncompiled.",
     ),
     (
         "step_memory",
-        "percent_sign",
+        "v m",
         "memory of a step",
         "What a step holds in memory, kernel after kernel: parameters, saved activations, gradients, temporaries; the peak.",
     ),
     (
         "bench",
-        "H",
+        "v p",
         "bench",
         "Whether compiling pays: the program uncompiled, and by each backend, mode and batch size, measured in turns.",
     ),
     (
         "support",
-        "plus",
+        "v u",
         "backend support",
         "What the backend supports: its segments, what crosses their borders, why they are cut, every operator's share.",
     ),
@@ -62,7 +62,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
 
 KERNEL_VIEW = (
     "candidates",
-    "u",
+    "v c",
     "configurations",
     "What the autotuner would choose from: configurations of a Triton kernel with their resources, library calls.",
 )
@@ -76,9 +76,18 @@ def sentence_of(view: str) -> str:
 
 
 def _of_views() -> tuple[AppCommand, ...]:
-    numbered = [(name, str(i), label, sentence) for i, (name, label, sentence) in enumerate(VIEWS, start=1)]
+    numbered = [(name, f"{i},v {i}", label, sentence) for i, (name, label, sentence) in enumerate(VIEWS, start=1)]
     return tuple(
-        AppCommand(f"view.{name}", (key,), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=key.isdecimal())
+        AppCommand(
+            f"view.{name}",
+            tuple(key.split(",")),
+            f"show_view('{name}')",
+            label,
+            sentence,
+            "explorer",
+            "Views",
+            footer=key[0].isdecimal(),
+        )
         for name, key, label, sentence in (*numbered, *MORE_VIEWS)
     )
 
@@ -87,7 +96,7 @@ _CANDIDATES = (f"view.{KERNEL_VIEW[0]}", KERNEL_VIEW[1], KERNEL_VIEW[0], KERNEL_
 
 _PASSES = (
     "kernel.passes",
-    "I",
+    "v i",
     "configurations.passes",
     "MLIR passes",
     "Show which passes of Triton's compiler changed the IR of the kernel under the cursor, and what each of them did.",
@@ -95,7 +104,7 @@ _PASSES = (
 
 _BENCH = (
     "kernel.bench",
-    "Y",
+    "x k",
     "bench.measure",
     "measure a kernel",
     "Run the kernel under the cursor alone, again and again, on this machine's GPU: its time, GB/s and TFLOP/s.",
@@ -103,7 +112,7 @@ _BENCH = (
 
 _COMPARE = (
     "variants.compare",
-    "equals_sign",
+    "v v",
     "compare_variants",
     "compare two variants",
     "Show two variants of a compilation, or two compilations, side by side, with what differs.",
@@ -111,7 +120,7 @@ _COMPARE = (
 
 _FILTER = (
     "table.filter",
-    "L",
+    "v f",
     "filter_rows",
     "filter rows",
     "Show only the rows of the table with the words you type; escape shows all again. Elsewhere: of the guards.",
@@ -119,7 +128,7 @@ _FILTER = (
 
 _SORT = (
     "table.sort",
-    "less_than_sign",
+    "less_than_sign,v o",
     "sort_rows",
     "sort rows",
     "Sort the rows of the table by a column, the other way round, or not any more. A click on a heading does it too.",
@@ -127,7 +136,7 @@ _SORT = (
 
 _FIXES = (
     "breaks.fix",
-    "E",
+    "x x",
     "fixes.show",
     "fixes",
     "Show edits and options that may take the graph break under the cursor away; try them, write them.",
@@ -135,7 +144,7 @@ _FIXES = (
 
 _DYNAMIC = (
     "sizes.try",
-    "V",
+    "x d",
     "trials.try_dynamic",
     "try dynamic shapes",
     "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: what is compiled again, what to write.",
@@ -143,7 +152,7 @@ _DYNAMIC = (
 
 _PROGRAM_BENCH = (
     "bench.run",
-    "Z",
+    "x p",
     "program_bench.run",
     "does compiling pay?",
     "Measure the program uncompiled, and compiled by each backend, mode and batch size you name, with the same results or not.",
@@ -151,7 +160,7 @@ _PROGRAM_BENCH = (
 
 _LEDGER = (
     "ledger.run",
-    "Q",
+    "x c",
     "call_ledger.run",
     "where does a call's time go?",
     "Build the program and account for the time of a call, step by step, beside the same call uncompiled.",

@@ -55,6 +55,10 @@ class FactList(LineView):
         self._rebuild(at)
 
     @property
+    def facts(self) -> Sequence[Fact]:
+        return self._facts
+
+    @property
     def fact(self) -> Fact | None:
         """Return the fact under the cursor."""
         return self._facts[self.fact_index] if self._facts else None

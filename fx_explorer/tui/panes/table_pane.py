@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 from textual.worker import WorkType
@@ -18,6 +20,7 @@ from textual.worker import WorkType
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui import copying
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
@@ -28,6 +31,9 @@ from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
+
+SHORT_ROWS = 30
+"""A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""
 
 TableMaker = Callable[[SessionReader], views.Table]
 
@@ -76,6 +82,8 @@ class TablePane(TellsUnreadable, Vertical):
         self._table: views.Table | None = None
         self._order: Sequence[int] = ()
         self._words = Words()
+        self._detail_lines = 0
+        """Lines of the longest detail that was shown."""
         self._chart = TableChart()
         self.rows = RowList(())
         self._totals = OneLine(classes="totals")
@@ -116,6 +124,8 @@ class TablePane(TellsUnreadable, Vertical):
     def refresh_from(self, reader: SessionReader) -> None:
         """Make the table again. The cursor stays where it is."""
         is_first = self._whole is None
+        if is_first:
+            self._detail_lines = 0
         self._whole = self._make_table(reader)
         self._show_table(0 if is_first else self.rows.cursor)
 
@@ -174,8 +184,16 @@ class TablePane(TellsUnreadable, Vertical):
         self._chart.show(table.chart, self.position)
         self._totals.show(Content(printable(arrangement.totals)))
         self._totals.display = bool(table.rows)
-        self._detail_box.display = bool(self._order)
         self._show_detail()
+
+    def markdown(self, title: str) -> str:
+        """Return all that the view says, its rows as they stand on the screen; empty while it says
+        nothing.
+        """
+        if self._table is None:
+            return ""
+        shown = replace(self._table, rows=[self._table.rows[at] for at in self._order])
+        return copying.table_markdown(title, shown, self._row())
 
     def forget(self) -> None:
         """Drop all references to the session, which is about to be closed."""
@@ -214,7 +232,21 @@ class TablePane(TellsUnreadable, Vertical):
         detail = row.detail() if row and row.detail else views.Detail("")
         width = self.detail.body_width
         text = wrapped_text(detail.text, width) if detail.language == "text" and width > 0 else detail.text
+        self._give_room(text)
         self.detail.load(text, detail.language)
+
+    def _give_room(self, text: str) -> None:
+        """Give the detail the rows that the longest text so far needs, and none where there is no text.
+        It never shrinks, so that the list stands still while the cursor moves.
+        """
+        was_hidden, lines = not self._detail_box.display, text.count("\n") + 1
+        if bool(text) == was_hidden:
+            self._detail_box.display = bool(text)
+            if text:
+                self.call_after_refresh(self._show_detail)  # it has a width only now
+        if text and lines > self._detail_lines:
+            self._detail_lines = lines
+            self._detail_box.styles.max_height = lines + 1
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_detail)
@@ -229,16 +261,25 @@ class Words(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._content = Content("")
+        self._content = self._short = Content("")
 
     def show(self, table: views.Table) -> None:
         origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
         notice = Content.styled(printable(table.notice), "$text-secondary")
         self._content = Content("\n").join([Content(table.shows) + origin, *([notice] if table.notice else [])])
+        self._short = notice if table.notice else Content(table.shows)
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        return self._content
+        return self._short.truncate(self.size.width, ellipsis=True) if self._is_short else self._content
+
+    @property
+    def _is_short(self) -> bool:
+        """Return whether the terminal has room for one line of heading only."""
+        return self.app.size.height <= SHORT_ROWS
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1 if self._is_short else super().get_content_height(container, viewport, width)
 
 
 class TableRows:

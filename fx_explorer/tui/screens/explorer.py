@@ -12,6 +12,7 @@ from fx_explorer.analysis.kernels.kernel_documents import first_statement, gpu_o
 from fx_explorer.analysis.links.library_calls import is_call_of, library_at
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
+from fx_explorer.tui import copying
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, variant_choices
@@ -27,6 +28,7 @@ from fx_explorer.tui.inspector.levels import (
     OTHER_SOURCE,
     CandidatesWanted,
 )
+from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.frame import ExplorerFrame
@@ -266,7 +268,7 @@ class Explorer(ExplorerFrame):
         choices = region_choices(reader, here)
         if not choices:
             self.notify(
-                "No node is in a region. Mark some (m), or put annotate around your lines: the view of regions (R) says how."
+                "No node is in a region. Mark some (c m), or put annotate around your lines: the regions (v r) say how."
             )
             return None
         if len(here) == 1:
@@ -290,7 +292,7 @@ class Explorer(ExplorerFrame):
 
         variants = self.reader.rows(model.Compilation) if self.reader else []
         if self.reader is None or len(variants) < 2:
-            self.notify("There is only one variant so far. Go again from a stage (A) to have another one to compare it with.")
+            self.notify("There is only one variant so far. Go again from a stage (c a) to have another one to compare it with.")
             return
         chosen = variants if len(variants) == 2 else []
         while len(chosen) < 2:
@@ -438,6 +440,36 @@ class Explorer(ExplorerFrame):
             self.notify("There is nothing to copy here.")
             return
         self.post_message(self.CopyWanted(text))
+
+    def _copy(self, text: str) -> None:
+        if text.strip():
+            self.post_message(self.CopyWanted(text))
+        else:
+            self.notify("There is nothing to copy here.")
+
+    def action_copy_kernel(self) -> None:
+        place = self.place or self.linked_selection.selection
+        kernel = self.linked_selection.kernel_at(place) if self.reader and place else None
+        if self.reader is None or kernel is None:
+            self.notify(NO_KERNEL)
+        else:
+            self._copy(copying.kernel_text(self.reader, kernel))
+
+    def action_copy_node(self) -> None:
+        place = self.place or self.linked_selection.selection
+        self._copy(copying.node_text(self.reader, place) if self.reader and place else "")
+
+    def action_copy_answer(self) -> None:
+        """Copy what the view says, as markdown."""
+        shown = self._view_widgets.get(self.view)
+        if self.reader is None:
+            return
+        if isinstance(shown, FactList):
+            self._copy(copying.facts_markdown(shown.facts))
+        elif isinstance(shown, TablePane):
+            self._copy(shown.markdown(self.view))
+        elif self.linked.active and self.linked.active.document:
+            self._copy(copying.document_markdown(self.reader, self.linked.active.document))
 
     def action_edit(self) -> None:
         if self.reader is None:

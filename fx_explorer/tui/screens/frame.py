@@ -27,7 +27,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.commands import Keymap, sentence_of
+from fx_explorer.tui.commands import OF_A_PLACE, OF_TRITON, Keymap, sentence_of
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
@@ -380,6 +380,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         up.
         """
         place = self.place
+        self._footer.show_view(self.view, self._without(place))
         if self.reader is None:
             return
         if self.outline.has_focus:
@@ -392,6 +393,15 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
                 self._inspector.show(inspector_content(inspect.summary(selection)))
         else:
             self._inspector.show(Content(sentence_of(self.view)))
+
+    def _without(self, place: Place | None) -> tuple[str, ...]:
+        """Return the commands of the view that do nothing for the row under the cursor."""
+        if self.view not in ("breaks", "guards", "kernels", "sizes"):
+            return ()
+        if place is None:
+            return (*OF_A_PLACE, "line.follow")
+        kernel = self.linked_selection.kernel_at(place) if self.view == "kernels" else None
+        return OF_TRITON if kernel and kernel.language != "triton" else ()
 
     # size
 

@@ -11,8 +11,8 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Label
 
-from fx_explorer.tui.bindings import closing_bindings, keys_text
-from fx_explorer.tui.commands import COMMANDS, GROUPS, Keymap
+from fx_explorer.tui.bindings import closing_bindings, first_key, keys_text
+from fx_explorer.tui.commands import COMMANDS, GROUPS, OF_VIEW, Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.terminal.wrapping import wrapped
@@ -62,11 +62,21 @@ class Help(Dialog[None]):
         self.dismiss(None)
 
 
+def _rows_of_view(topic: Topic, keymap: Keymap, width: int) -> list[Row]:
+    """Return the commands that matter most here, as the footer has them."""
+    rows: list[Row] = []
+    for command_id, word in OF_VIEW.get(topic.title, ()):
+        command = by_id(command_id)
+        first, *rest = wrapped(f"{word}: {command.help}", width)
+        rows += [(first_key(command, keymap), first), *(("", row) for row in rest)]
+    return [(("Here", "strong"), ""), *rows] if rows else []
+
+
 def help_rows(topic: Topic, keymap: Keymap, width: int) -> list[Row]:
     """Return the groups of commands, the most useful first. Sentences are wrapped to ``width``
     cells.
     """
-    rows: list[Row] = []
+    rows = _rows_of_view(topic, keymap, width)
     for group in sorted(GROUPS, key=lambda group: group != topic.first):
         rows += [*([("", "")] if rows else []), ((group, "strong"), "")]
         for command in COMMANDS:

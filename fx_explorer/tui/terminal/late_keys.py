@@ -8,6 +8,7 @@ first one has opened its dialog; it is for the dialog.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 
 from textual import events
 from textual.screen import Screen
@@ -24,6 +25,10 @@ class KeysUnderWay:
     def sent(self, key: events.Key, screen: Screen[object]) -> None:
         """Note that this key has just arrived, and goes to this screen."""
         self._sent.append((key, screen))
+
+    def has_one_of(self, keys: Collection[str], screen: Screen[object]) -> bool:
+        """Return whether one of ``keys`` is under way to this screen."""
+        return any(to is screen and (key.key in keys or key.character in keys) for key, to in self._sent)
 
     def is_late(self, key: events.Key, screen: Screen[object]) -> bool:
         """Return whether a key that comes up was sent to another screen than this one, which is on

@@ -125,7 +125,7 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
         parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    offered = " E shows what may take one away, T how long each takes." if breaks else " E shows what may avoid one."
+    offered = " x x shows what may take one away, x t how long each takes." if breaks else " x x shows what may avoid one."
     return f"{' · '.join(parts)}. Enter goes to your line.{offered}" if parts else ""
 
 

@@ -194,7 +194,7 @@ def _notice(reader: SessionReader, search: str) -> str:
     if not guards:
         return dropped
     if search:
-        return f"Only checks with: {search}. L changes it, and shows all when it is empty."
+        return f"Only checks with: {search}. v f changes it, and shows all when it is empty."
     if not checks and not dropped:
         frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2])
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."

@@ -44,7 +44,7 @@ REST = (
 TIME_TITLES: dict[TimeKind, str] = {"in a call": "measured", "alone": "measured", "estimated": "estimate"}
 """Title of the column of times, where all are of one kind."""
 
-BELOW = "U shows what is below a Triton kernel, u its configurations."
+BELOW = "p k shows what is below a Triton kernel, v c its configurations."
 
 
 def kernels_table(reader: SessionReader) -> Table:

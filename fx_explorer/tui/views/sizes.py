@@ -22,7 +22,7 @@ COLUMNS = (
 )
 
 
-TRIES = "V tries other settings, and other inputs."
+TRIES = "x d tries other settings, and other inputs."
 
 
 def sizes_table(reader: SessionReader) -> Table:
@@ -106,4 +106,4 @@ def _why_empty(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return "Nothing was compiled."
-    return "Every size is fixed: other sizes are compiled again. V tries what can be done about it."
+    return "Every size is fixed: other sizes are compiled again. x d tries what can be done about it."

@@ -1,10 +1,11 @@
-"""The bottom of the screen: the views as tabs, and the keys that matter here. All can be
+"""The bottom of the screen: the keys that matter here, and the views as tabs. All can be
 clicked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from textual import events
 from textual.content import Content
@@ -12,24 +13,18 @@ from textual.geometry import Size
 from textual.style import Style
 
 from fx_explorer.tui.bindings import first_key
-from fx_explorer.tui.commands import VIEWS, AppCommand, Keymap, by_id, of_scope
+from fx_explorer.tui.commands import OF_VIEW, VIEWS, AppCommand, Keymap, by_id, of_scope
 from fx_explorer.tui.widgets.cached import Cached
+
+MARGIN = 3
+"""Least cells between keys and tabs in one row."""
 
 TAIL = ("app.help",)
 """Commands that stay when there is no room for the others."""
 
 
-OF_VIEW: Mapping[str, tuple[str, ...]] = {
-    "memory": ("view.step_memory",),
-    "time": ("view.ledger", "ledger.run"),
-    "step_memory": ("view.memory",),
-    "ledger": ("ledger.run",),
-}
-"""View → commands that matter while it is shown: those of views without a number are found here only."""
-
-
 class FooterLine(Cached):
-    """Shows ``1 overview 2 source … │ / find ⏎ follow y copy ? help``; on a narrow terminal in two
+    """Shows ``x x fix  ⏎ source  / find  ? help   1 overview 2 source …``; on a narrow terminal in two
     rows.
     """
 
@@ -42,6 +37,7 @@ class FooterLine(Cached):
         self._keymap = keymap
         self._view = ""
         self._first: tuple[str, ...] = ()
+        self._without: frozenset[str] = frozenset()
 
     def show_first(self, command_ids: tuple[str, ...]) -> None:
         """Set the commands that come first, because they matter more than the others right now."""
@@ -49,9 +45,10 @@ class FooterLine(Cached):
             self._first = command_ids
             self.refresh(layout=True)
 
-    def show_view(self, view: str) -> None:
-        if view != self._view:
-            self._view = view
+    def show_view(self, view: str, without: Collection[str] = ()) -> None:
+        """Show the commands of a view, without those that do nothing for the row under the cursor."""
+        if (view, frozenset(without)) != (self._view, self._without):
+            self._view, self._without = view, frozenset(without)
             self.refresh(layout=True)
 
     async def on_click(self, event: events.Click) -> None:
@@ -70,21 +67,23 @@ class FooterLine(Cached):
         tabs = tabs_content(self._view, self._keymap, " ")
         if tabs.cell_length > width:
             tabs = tabs_content(self._view, self._keymap, "")
-        keys = [key_content(command, self._keymap) for command in footer_commands(self._first, self._view)]
-        separator = Content.styled(" │ ", "$foreground 30%")
-        room = width - tabs.cell_length - separator.cell_length
-        if sum(key.cell_length + 2 for key in keys) - 2 <= room:
-            return [tabs + separator + Content("  ").join(keys)]
-        return [tabs.truncate(width), Content("  ").join(fitting(keys, width))]
+        keys = [key_content(command, self._keymap) for command in footer_commands(self._first, self._view, self._without)]
+        room = width - tabs.cell_length - MARGIN
+        wanted = sum(key.cell_length + 2 for key in keys) - 2
+        if wanted <= room:
+            return [Content("  ").join(keys) + Content(" " * (room - wanted + MARGIN)) + tabs]
+        return [Content("  ").join(fitting(keys, width)), tabs.truncate(width)]
 
 
-def footer_commands(first: Sequence[str] = (), view: str = "") -> list[AppCommand]:
+def footer_commands(first: Sequence[str] = (), view: str = "", without: Collection[str] = ()) -> list[AppCommand]:
     """Return the commands in the footer, without the tabs: ``first`` at the beginning, then those that
     matter in a view, help at the end.
     """
     wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
-    return [*map(by_id, first), *map(by_id, OF_VIEW.get(view, ())), *usual]
+    here = [replace(by_id(one), title=word) for one, word in OF_VIEW.get(view, ()) if one not in without]
+    known = {*first, *(command.id for command in here)}
+    return [*map(by_id, first), *here, *(command for command in usual if command.id not in known)]
 
 
 def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:

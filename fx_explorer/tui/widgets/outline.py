@@ -32,6 +32,9 @@ MANY_CHILDREN = 12
 MANY_ENTRIES = 120
 """In an outline with more entries, only the first compilation starts unfolded."""
 
+CHROME_ROWS = 6
+"""Rows of the screen around the outline."""
+
 COLUMNS = (Column("", "text", min_width=12, max_width=200), Column("", "muted", "right", min_width=1, max_width=6))
 
 
@@ -41,7 +44,7 @@ class Outline(RowList):
     """
 
     DEFAULT_CSS = """
-    Outline { width: 20%; min-width: 32; max-width: 48; }
+    Outline { width: 22%; min-width: 32; max-width: 60; }
     """
 
     class Chosen(Message):
@@ -64,7 +67,9 @@ class Outline(RowList):
         if entries == self._entries:
             return
         paths = entry_paths(entries)
-        self._folded |= {path for path in folded_at_first(entries, paths) if path not in self._known}
+        folded = {path for path in folded_at_first(entries, paths) if path not in self._known}
+        rows = self.size.height or self.app.size.height - CHROME_ROWS
+        self._folded |= unfolded_to_fit(paths, folded, self._folded, rows)
         self._known |= set(paths)
         self._entries = entries
         self._rebuild()
@@ -188,6 +193,18 @@ def visible_entries(paths: Sequence[str], folded: set[str]) -> list[int]:
         hidden_below = name if path in folded else None
         visible.append(index)
     return visible
+
+
+def unfolded_to_fit(paths: Sequence[str], folded: set[str], others: set[str], rows: int) -> set[str]:
+    """Return ``folded`` without the groups that fit into ``rows`` unfolded, from the top. ``others`` are
+    folded already.
+    """
+    if len(paths) > MANY_ENTRIES:
+        return folded
+    for path in [path for path in paths if path in folded]:
+        if len(visible_entries(paths, others | folded - {path})) <= rows:
+            folded = folded - {path}
+    return folded
 
 
 def folded_at_first(entries: Sequence[OutlineEntry], paths: Sequence[str]) -> set[str]:

@@ -204,7 +204,7 @@ def test_what_the_program_asks_about_the_device_is_told(for_gpu: ForGpu, file: C
     told = "program.py:2 asks torch.cuda.is_available(): on the GPU it may take another branch than the one that was captured."
     assert told in [fact.text for fact in facts]
     assert (facts[-1].text, facts[-1].place) == (f"Look first at: {told}", place_of_path(opened(ended), str(program), 2))
-    assert "v captures again" in facts[-1].detail
+    assert "c w captures again" in facts[-1].detail
     assert json_report(opened(ended))["environment"]["virtual_gpu"]["advice"] == "--no-weights"
 
 

@@ -1,0 +1,49 @@
+"""The commands that matter in each view, in words: the footer and the help begin with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "overview": (("line.follow", "go there"),),
+    "source": (
+        ("line.follow", "links"),
+        ("place.inspect", "facts"),
+        ("place.edit", "edit"),
+        ("pane.document", "document"),
+        ("pane.zoom", "zoom"),
+    ),
+    "graphs": (("line.follow", "open"),),
+    "breaks": (("breaks.fix", "fix"), ("step.measure", "time"), ("line.follow", "source"), ("place.edit", "edit")),
+    "guards": (
+        ("table.filter", "filter"),
+        ("step.what_if", "other inputs"),
+        ("line.follow", "source"),
+        ("place.edit", "edit"),
+    ),
+    "kernels": (
+        ("line.follow", "code"),
+        ("table.sort", "sort"),
+        ("preset.below", "below"),
+        ("view.candidates", "configurations"),
+        ("kernel.passes", "passes"),
+    ),
+    "memory": (("line.follow", "node"), ("view.step_memory", "kernel by kernel")),
+    "time": (("view.ledger", "a call"), ("ledger.run", "measure a call")),
+    "step_memory": (("line.follow", "code"), ("view.memory", "saved tensors")),
+    "regions": (("line.follow", "first node"), ("pane.region", "only this"), ("step.mark", "mark"), ("step.export", "diff")),
+    "sizes": (("sizes.try", "try"), ("line.follow", "source"), ("place.edit", "edit")),
+    "ledger": (("ledger.run", "measure"), ("line.follow", "source")),
+    "backend": (("line.follow", "open"),),
+    "bench": (("bench.run", "measure"),),
+    "support": (("line.follow", "first node"), ("pane.region", "only this")),
+    "candidates": (("line.follow", "levels"), ("kernel.passes", "passes")),
+    "outline": (("line.follow", "open"),),
+}
+"""View → its commands, each with the word that says what it does there."""
+
+OF_A_PLACE = ("place.edit", "place.inspect", "preset.below", "view.candidates", "kernel.passes")
+"""Commands that need a row which stands for a place in the code."""
+
+OF_TRITON = ("preset.below", "view.candidates", "kernel.passes")
+"""Commands for a Triton kernel only."""

@@ -1,0 +1,56 @@
+"""What the menu of copying copies: a kernel, a node, or the whole answer of a view as markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, text_of
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.kernels.kernel_documents import kernel_document
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.inspector import inspect
+from fx_explorer.tui.views.table import Table, TableRow
+
+
+def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
+    """Return the code of a kernel, all of it."""
+    return text_of(reader, kernel_document(reader, kernel))
+
+
+def node_text(reader: SessionReader, place: Place) -> str:
+    """Return everything that is known about a place, a fact a line."""
+    return "\n".join(f"{entry.label}: {entry.text}".strip(": ") for entry in inspect.entries(reader, place))
+
+
+def facts_markdown(facts: Sequence[Fact]) -> str:
+    """Return the overview as a list."""
+    return "\n".join(f"- **{fact.topic}**: {fact.text}" + (f"  \n  {fact.detail}" if fact.detail else "") for fact in facts)
+
+
+def table_markdown(title: str, table: Table, row: TableRow | None) -> str:
+    """Return a view as a heading, its words, a table, and the detail of the row under the cursor."""
+    lines = [f"## {title}", "", table.shows, *([table.notice] if table.notice else []), ""]
+    lines += [_row([column.title for column in table.columns]), _row(["---"] * len(table.columns))]
+    lines += [_row(one.cells) for one in table.rows]
+    detail = row.detail() if row and row.detail else None
+    if detail and detail.text:
+        lines += ["", _fenced(detail.text, detail.language)]
+    return "\n".join(lines)
+
+
+def document_markdown(reader: SessionReader, document: Document) -> str:
+    """Return a document with its title."""
+    return f"## {document.title}\n\n{_fenced(text_of(reader, document), document.language)}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _fenced(text: str, language: str) -> str:
+    """Return text between fences that are longer than any in it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{'' if language == 'text' else language}\n{text.rstrip()}\n{fence}"

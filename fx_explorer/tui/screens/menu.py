@@ -1,0 +1,149 @@
+"""The menu that a leader key opens at the bottom: the keys that may follow it, and what each does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.style import Style
+from textual.widget import Widget
+
+from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.commands import AppCommand, Menu, key_label
+from fx_explorer.tui.dialogs.dialog import Dialog
+
+GAP = 3
+"""Cells between two columns."""
+
+WhyNot = Callable[[str], str]
+"""Id of a command → why it does nothing now; empty when it does."""
+
+
+class MenuScreen(Dialog[None]):
+    """Shows a menu until one of its keys is pressed. Escape leaves it."""
+
+    DEFAULT_CSS = """
+    MenuScreen { align: center bottom; background: $background 0%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
+
+    class Chosen(Message):
+        """Tells the app, which carries it out: the keys that come behind wait for it there."""
+
+        def __init__(self, menu: MenuScreen, command: AppCommand) -> None:
+            super().__init__()
+            self.menu = menu
+            self.command = command
+
+    def __init__(self, menu: Menu, why_not: WhyNot, note: str = "") -> None:
+        """``note`` stands under the menu: what its key did before."""
+        super().__init__()
+        self._table = MenuTable(menu, why_not, note)
+        self._is_done = False
+
+    def compose(self) -> ComposeResult:
+        yield self._table
+
+    def on_key(self, event: events.Key) -> None:
+        if self._is_done or event.key == "escape":
+            return  # what is typed behind the choice is for what it opens
+        event.stop()
+        event.prevent_default()
+        entry = self._table.menu.entry(event.key) or self._table.menu.entry(event.character or "")
+        if entry is None:
+            self.app.bell()
+        else:
+            self.take(entry)
+
+    def take(self, entry: AppCommand | Menu) -> None:
+        """Go on to a menu below this one, or have a command carried out."""
+        if isinstance(entry, Menu):
+            self._table.show(entry)
+        elif not self._is_done:
+            self._is_done = True
+            self.app.post_message(self.Chosen(self, entry))
+
+    def on_click(self, event: events.Click) -> None:
+        key = event.style.meta.get("menu_key")
+        entry = self._table.menu.entry(key) if key else None
+        if entry is not None:
+            self.take(entry)
+        elif event.widget is self:
+            self.action_leave()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class MenuTable(Widget):
+    """Keys and words in columns, as many as fit, under the title of the menu."""
+
+    DEFAULT_CSS = """
+    MenuTable { height: auto; width: 1fr; background: $panel; border: round $border; padding: 0 1; }
+    """
+
+    def __init__(self, menu: Menu, why_not: WhyNot, note: str) -> None:
+        super().__init__()
+        self.menu = menu
+        self._note = note
+        self._why_not = why_not
+        self.show(menu)
+
+    def show(self, menu: Menu) -> None:
+        self.menu = menu
+        self.border_title = f"{' '.join(map(key_label, menu.keys))}  {menu.title}"
+        self.border_subtitle = f"{self._note} · esc leaves" if self._note else "esc leaves"
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._rows(width))
+
+    def render(self) -> Content:
+        return Content("\n").join(self._rows(self.size.width))
+
+    def _rows(self, width: int) -> list[Content]:
+        entries = list(self.menu.entries.items())
+        most_rows = max(1, self.app.size.height - 3)
+        return menu_rows([(key, *self._words(entry)) for key, entry in entries], width, most_rows)
+
+    def _words(self, entry: AppCommand | Menu) -> tuple[str, bool]:
+        """Return what an entry is called, and whether it does something now."""
+        if isinstance(entry, Menu):
+            return f"{entry.title} …", True
+        return entry.title, not self._why_not(entry.id)
+
+
+def menu_rows(entries: Sequence[tuple[str, str, bool]], width: int, most_rows: int) -> list[Content]:
+    """Return ``entries`` (key, words, whether they do something now) in columns of one width, read
+    downwards. Words are cut where the terminal is too small for all of them.
+    """
+    keys = max((cell_len(key_label(key)) for key, _, _ in entries), default=1)
+    widest = keys + 1 + max((cell_len(words) for _, words, _ in entries), default=1)
+    columns = max(1, min(len(entries), (width + GAP) // (widest + GAP)))
+    columns = max(columns, -(-len(entries) // most_rows))
+    per_column = -(-len(entries) // columns) if entries else 0
+    cells = max(keys + 2, min(widest, (width + GAP) // columns - GAP))
+    rows = []
+    for row in range(per_column):
+        parts = [_entry(entries[at], keys, cells) for at in range(row, len(entries), per_column)]
+        rows.append(Content(" " * GAP).join(parts))
+    return rows
+
+
+def _entry(entry: tuple[str, str, bool], keys: int, cells: int) -> Content:
+    key, words, does_something = entry
+    label, room = key_label(key), cells - keys - 1
+    shown = words if cell_len(words) <= room else set_cell_size(words, max(0, room - 1)) + "…"
+    padded = " " * (keys - cell_len(label)) + label
+    style = "" if does_something else "$foreground 45%"
+    content = Content.styled(padded, "bold $accent" if does_something else style) + Content.styled(
+        f" {set_cell_size(shown, max(0, room))}", style
+    )
+    return content.stylize(Style.from_meta({"menu_key": key}))

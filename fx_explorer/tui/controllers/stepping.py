@@ -14,8 +14,8 @@ from fx_explorer.tui.status.live import LiveCapture, Waiting
 REFUSED_S = 20
 """Why something was refused is read in peace."""
 
-NOTHING_WAITS = "The compiler is working: it listens at its next gate. X gives up what it compiles now."
-NOTHING_LEFT = "Everything is compiled, and nothing waits. A compiles another variant from a stage that is finished."
+NOTHING_WAITS = "The compiler is working: it listens at its next gate. c x gives up what it compiles now."
+NOTHING_LEFT = "Everything is compiled, and nothing waits. c a compiles another variant from a stage that is finished."
 SAVED = "This is a saved session: there is no compiler to step through. Open its target with fx-explorer TARGET."
 GONE = "The worker has ended. r captures again."
 

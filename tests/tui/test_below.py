@@ -224,7 +224,7 @@ async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(below_of: 
         assert "for NVIDIA H100" in said(driver, "sass")
         assert "esc cancels" in said(driver, "sass")
         await driver.press("escape")
-        await driver.until(lambda: "Cancelled. Press U" in said(driver, "sass"))
+        await driver.until(lambda: "Cancelled. Press p k" in said(driver, "sass"))
         await driver.press("j", "k")  # to move about does not begin anew
         assert below.builds.asked == [("build", 0)]
         below.builds.gate.set()
@@ -327,7 +327,8 @@ async def test_every_configuration_stands_in_a_table_with_its_resources(below_of
         await driver.press("6", "u")
         await driver.until(lambda: len(below.builds.asked) == 3 and "30" in driver.screen and "31" in driver.screen)
         assert "XBLOCK" in driver.screen
-        assert "all with 8 warps · 1 stage" in driver.screen
+        assert "XBLOCK 1 · 8" in driver.screen  # what all have is said below the row, in one line above it there is no room
+        assert "warps · 1 stage" in driver.screen
         assert "it times them on" in driver.screen  # the pick cannot be known
         assert "8 B" in driver.screen  # spilled by the second
         assert "an estimate" in driver.screen

@@ -58,7 +58,7 @@ def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Template:
 
 async def choose(driver: Driver, *keys: str) -> None:
     """In the table of configurations, with the cursor on the first."""
-    await driver.press("6", "u")
+    await driver.press("6", "v", "c")
     await driver.until(lambda: "not yet" not in driver.screen)
     await driver.press(*keys, "enter")
 

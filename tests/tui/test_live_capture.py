@@ -347,7 +347,7 @@ async def test_a_saved_session_cannot_be_captured_again_and_says_so(open_app: Op
         assert "There is no file to watch" in messages
 
 
-async def test_v_captures_again_without_weights_and_r_stays_with_that(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_c_w_captures_again_without_weights_and_r_stays_with_that(open_app: OpenApp, tmp_path: Path) -> None:
     captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(3)]
     without = iter(captures[1:])
     async with open_app(
@@ -355,9 +355,9 @@ async def test_v_captures_again_without_weights_and_r_stays_with_that(open_app: 
     ) as driver:
         await driver.until(lambda: driver.explorer.reader)
         captures[0].end()
-        for number, key in ((1, "v"), (2, "r")):
+        for number, keys in ((1, ("c", "w")), (2, ("r",))):
             await driver.until(lambda: "✓ captured" in driver.header)
-            await driver.press(key)
+            await driver.press(*keys)
             await driver.until(lambda number=number: captures[number].session_path.exists())
             captures[number].end()
             await driver.until(lambda number=number: driver.explorer.reader.path == captures[number].session_path)

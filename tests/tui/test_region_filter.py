@@ -150,7 +150,7 @@ async def test_with_no_region_under_the_cursor_one_is_chosen(session: Path, open
 async def test_without_regions_it_is_said_how_to_have_some(captured: Captured, open_app: OpenApp) -> None:
     async with open_app(captured("mlp")) as driver:
         await driver.press("2", "ampersand")
-        assert "No node is in a region. Mark some (m)" in messages(driver)
+        assert "No node is in a region. Mark some (c m)" in messages(driver)
 
 
 async def test_a_pane_turns_to_the_graph_that_has_the_region(captured: Captured, open_app: OpenApp) -> None:

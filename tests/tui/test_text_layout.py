@@ -132,7 +132,7 @@ async def test_the_key_wraps_the_lines_of_the_focused_pane(hand, open_app: OpenA
 
 async def test_names_that_differ_at_their_ends_are_told_apart() -> None:
     names = [f"triton_per_fused_native_layer_norm_backward_{number}" for number in (2, 5)]
-    columns = (Column("kernel", min_width=10, max_width=20, keeps="ends"), Column("note"))
+    columns = (Column("kernel", min_width=10, max_width=20, keeps="name"), Column("note"))
     async with LinesApp(RowList(columns, Rows([(name, "x") for name in names]))).run_test(size=(40, 6)) as pilot:
         shown = [row.split()[0].lstrip("▸") for row in pilot.app.shown()[1:3]]
         assert [name[-2:] for name in shown] == ["_2", "_5"]

@@ -312,6 +312,7 @@ def _columns(table: views.Table, sort: Sort | None) -> list[row_list.Column]:
             min_width=column.min_width,
             max_width=column.max_width,
             priority=column.priority,
+            keeps=column.keeps,
             arrow=sort.arrow if sort and sort.column == column.title else "",
         )
         for column in table.columns

@@ -24,7 +24,7 @@ from fx_explorer.tui.widgets.row_list import Column, Row
 NAME_CELLS = 28
 
 COLUMNS = (
-    Column("name", "strong", min_width=13, max_width=NAME_CELLS, keeps="ends"),
+    Column("name", "strong", min_width=13, max_width=NAME_CELLS, keeps="name"),
     Column("value", "type", min_width=16, max_width=24),
     Column("operation", "function", min_width=11, max_width=34, priority=1),
     Column("region", "annotation", min_width=8, max_width=18, priority=4),
@@ -110,20 +110,6 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
     return {at: name for at, name in told.items() if name != inputs[at].name}
 
 
-USERS_NAME_CELLS = 17
-"""So much of the user's name is shown in any case: a pane of 38 cells gives the column 18, and the
-last one says that the rest is cut off.
-"""
-
-
-def beside(own: str, name: str) -> list[Piece]:
-    """Return the user's name of an input, of which the end says most, and torch's beside it:
-    ``….attn.c_attn.bias primals_6``. A narrow column cuts that.
-    """
-    shown = name if len(name) <= USERS_NAME_CELLS else f"…{name[1 - USERS_NAME_CELLS :]}"
-    return [(shown, "strong"), (f" {own}", "muted")]
-
-
 def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
     """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the
     backend's segment that it is in, or that it falls back, which is marked at its name, too: the
@@ -132,9 +118,9 @@ def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
     kind = OP_KINDS.get(node.op, "function")
     own: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     return (
-        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else beside(node.name, name) if name else own,
+        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else (name, "strong") if name else own,
         value_text(node),
-        [(name, "strong")] if name else (operation(node), kind),
+        (node.name, "muted") if name else (operation(node), kind),
         region_cell(node, segment),
         node.module,
         node.arguments,

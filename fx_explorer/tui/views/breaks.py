@@ -18,7 +18,7 @@ from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
     TableColumn("what", "bad", min_width=11),
-    TableColumn("where", "link", min_width=16),
+    TableColumn("where", "link", min_width=16, keeps="end"),
     TableColumn("adds", min_width=9),
     TableColumn("takes", is_number=True, min_width=7, total=run_time),
     TableColumn("times", is_number=True, priority=2, total=lambda value: f"{value:,.0f}×"),

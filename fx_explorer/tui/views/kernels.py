@@ -28,9 +28,9 @@ FRAME_OF_VERSIONS = replace(FRAME, priority=1)
 """It tells versions apart where there is no room for more."""
 VERSION = TableColumn("version", "warning", min_width=7, priority=4)
 DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
-KERNEL = TableColumn("kernel", "strong", min_width=20)
-LINE = TableColumn("your line", "link", min_width=12, max_width=24)
-MODULE = TableColumn("module", min_width=12, max_width=30, priority=2)
+KERNEL = TableColumn("kernel", "strong", min_width=20, keeps="name")
+LINE = TableColumn("your line", "link", min_width=12, max_width=24, keeps="end")
+MODULE = TableColumn("module", min_width=12, max_width=30, priority=2, keeps="end")
 BYTES = TableColumn("bytes", is_number=True, min_width=8, priority=1, total=lambda value: size(round(value)))
 BAR = TableColumn("of the dearest", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
 REST = (

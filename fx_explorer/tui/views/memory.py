@@ -26,7 +26,7 @@ COLUMNS = (
     TableColumn("saved value", "strong", min_width=14),
     TableColumn("tensor", min_width=14, priority=1),
     TableColumn("made by", min_width=16, priority=2),
-    TableColumn("your line", "link", min_width=16),
+    TableColumn("your line", "link", min_width=16, keeps="end"),
     TableColumn("needed by", "muted", min_width=16, max_width=60, priority=3),
 )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.tui.widgets.row_list import Keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class TableColumn:
     """Where there is no room for all, columns with the highest number go first; those with 0
     stay.
     """
+    keeps: Keeps = "start"
+    """Which part of a long cell is shown."""
     total: Callable[[float], str] | None = None
     """Writes the sum of the column's ``values``; None where a sum has no meaning."""
 

@@ -34,8 +34,10 @@ GAP = 2
 """Cells between two columns."""
 
 
-Keeps = Literal["start", "end", "ends"]
-"""What of a long cell is shown: its start, its end, or both with ``…`` in the middle."""
+Keeps = Literal["start", "end", "name"]
+"""What of a long cell is shown: its start; its end; or of a name the end, if it is a path with dots,
+else both ends with ``…`` in the middle.
+"""
 
 
 class RowSource(Protocol):
@@ -329,7 +331,8 @@ def _filled(before: str, pieces: list[Piece], after: str) -> list[Piece]:
 def _cut(pieces: list[Piece], width: int, keeps: Keeps) -> list[Piece]:
     if keeps == "start":
         return _shorten(pieces, width)
-    end = _end_of(pieces, width if keeps == "end" else width // 2 + 1)
+    is_path = keeps == "end" or any("." in text for text, _ in pieces)
+    end = _end_of(pieces, width if is_path else width // 2 + 1)
     start = crop([(text, kind, False) for text, kind in pieces], 0, width - cell_len(end[0]))
     return [*((text, kind) for text, kind, _ in start), end]
 

@@ -31,7 +31,7 @@ COLUMNS = (
     TableColumn("in the call", "good", min_width=BAR_CELLS, priority=2),
     TableColumn("GPU", is_number=True, priority=4),
     TableColumn("reaches", "muted", min_width=12, priority=6),
-    TableColumn("your line", "link", min_width=14, priority=5),
+    TableColumn("your line", "link", min_width=14, priority=5, keeps="end"),
 )
 
 NONE_YET = "No call was accounted for yet. Press Q: the program is built, and called again and again with a clock in it."

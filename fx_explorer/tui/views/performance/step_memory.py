@@ -19,8 +19,8 @@ BIGGEST = 15
 
 COLUMNS = (
     TableColumn("", "muted", min_width=2),
-    TableColumn("your line", "link", min_width=16, max_width=24),
-    TableColumn("module", min_width=12, max_width=26, priority=1),
+    TableColumn("your line", "link", min_width=16, max_width=24, keeps="end"),
+    TableColumn("module", min_width=12, max_width=26, priority=1, keeps="end"),
     TableColumn("held", is_number=True, min_width=8),
     TableColumn("of the peak", "good", min_width=BAR_CELLS),
     TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2),

@@ -21,6 +21,9 @@ TRAINED = ["llama", "bert", "t5", "vit", "gpt2"]
 COUNTS_SOME = torch.__version__.startswith("2.11.")
 """It has breaks in its log ("Failed to handle graph break gracefully") that its counters pass over: 7 and 4 for T5."""
 
+ONLY_LOGGED = {"gpt2": 1}
+"""Model → breaks that a bare process logs ("Encountered graph break that we cannot resume from") and its counters pass over."""
+
 
 def share(part: int, whole: int) -> float:
     assert whole > 0
@@ -36,7 +39,7 @@ def test_a_training_step_is_captured_and_linked(captured: Captured, report: Repo
     with SessionReader(session) as reader:
         counters = reader.meta("counters")
     assert made["totals"]["graphs"] == counters["stats"]["unique_graphs"]
-    counted = sum(counters.get("graph_break", {}).values())
+    counted = sum(counters.get("graph_break", {}).values()) + ONLY_LOGGED.get(name, 0)
     assert made["totals"]["graph_break_hits"] == counted or (counted < made["totals"]["graph_break_hits"] and COUNTS_SOME)
     assert made["totals"]["recompiles"] == 0
     for direction in ("forward", "backward"):

@@ -92,7 +92,7 @@ def test_the_inputs_of_a_graph_are_folded_to_a_row_that_counts_them(captured: Ca
     assert first[0] == (f"▸ {len(list(module.parameters()))} parameters", "muted")
     assert second[0] == (nodes[inputs].name, "strong")
     assert ("transformer.wte.weight", "strong") in shown
-    assert [("input_ids", "strong")] in shown
+    assert ("input_ids", "strong") in shown
 
 
 async def test_enter_opens_the_folded_inputs(captured: Captured, open_app: OpenApp) -> None:

@@ -6,10 +6,11 @@ import asyncio
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,15 @@ async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(t
     assert stopped.session_path == tmp_path / "s.fxs"
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """A process that was started in the background of a shell ignores SIGINT, and so does every process that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import sys, time\ntry:\n    sys.stdout.write('waiting\\n'); time.sleep(1000)\n"

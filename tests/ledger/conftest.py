@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
-from tests.conftest import ROOT, OpenedReader, digest, locked
+from tests.conftest import ROOT, OpenedReader
+from tests.shared_files import digest, locked
 
 PROGRAM = """\
 import torch

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import gc
-import hashlib
 import importlib.util
 import os
 import subprocess
@@ -18,7 +15,10 @@ import pytest
 import torch
 
 from fx_explorer.client.process import WorkerProcess
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import Written
+from tests.shared_files import digest, locked
+from tests.warm_servers import served
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_models"
@@ -45,9 +45,13 @@ def own_state(shared_folder: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One Inductor cache for all captures, so that the C++ compiler is probed once. Captures bypass its graph caches."""
-    return tmp_path_factory.mktemp("inductor")
+def inductor_cache(shared_folder: Path) -> Path:
+    """One Inductor cache for all captures, so that the C++ compiler is probed once and a kernel built once. Captures bypass
+    its graph caches.
+    """
+    folder = shared_folder / "inductor"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -57,40 +61,24 @@ def capture_environment(inductor_cache: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def warm_python(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str]) -> Iterator[str]:
+def warm_python(shared_folder: Path, capture_environment: dict[str, str]) -> Iterator[str]:
     """A path to give as ``python`` where the test is not about the process: see warm_python.py, whose server runs meanwhile."""
     if sys.platform != "linux" or torch.cuda.is_available():  # a forked process cannot use a GPU
         yield sys.executable
         return
-    with _served(str(os.getpid()), tmp_path_factory.mktemp("warm"), capture_environment) as python:
+    with served(shared_folder / "warm", capture_environment) as python:
         yield python
 
 
 @pytest.fixture(scope="session")
-def warm_python_for_gpus(
-    tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str], shared_folder: Path
-) -> Iterator[str]:
+def warm_python_for_gpus(shared_folder: Path, capture_environment: dict[str, str]) -> Iterator[str]:
     """The same for virtual GPUs, which have to be there before torch's compiler is imported."""
     if sys.platform != "linux" or torch.cuda.is_available() or importlib.util.find_spec("triton") is None:
         yield sys.executable
         return
     environment = {**capture_environment, "XDG_CACHE_HOME": str(shared_folder / "cache")}
-    with _served(f"{os.getpid()}-gpu", tmp_path_factory.mktemp("warm"), environment, "gpu") as python:
+    with served(shared_folder / "warm-gpu", environment, "gpu") as python:
         yield python
-
-
-@contextlib.contextmanager
-def _served(name: str, folder: Path, environment: dict[str, str], *kind: str) -> Iterator[str]:
-    """A path to give as ``python``, whose server runs meanwhile."""
-    file = ROOT / "tests" / "warm_python.py"
-    command = [sys.executable, str(file), "serve", name, *kind]
-    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
-        python = folder / "python"
-        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{file}" start {name} "$@"\n')
-        python.chmod(0o755)
-        yield str(python)
 
 
 @pytest.fixture
@@ -171,16 +159,21 @@ def reader() -> Iterator[OpenedReader]:
         session.close()
 
 
-def digest(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    """``written(write)`` → a reader of a new session that ``write(writer)`` filled."""
+    readers: list[SessionReader] = []
 
+    def make(write: Callable[[SessionWriter], object]) -> SessionReader:
+        path = tmp_path / f"{len(readers)}.fxs"
+        with SessionWriter(path) as writer:
+            write(writer)
+        readers.append(SessionReader(path))
+        return readers[-1]
 
-@contextlib.contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """One process at a time."""
-    with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    yield make
+    for opened in readers:
+        opened.close()
 
 
 def _target(target: str | Path) -> str:

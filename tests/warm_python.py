@@ -1,8 +1,9 @@
 """A Python that has imported torch before it is started: it is forked, so that a worker is ready in 0.1 s instead of 4.
 
-``warm_python.py serve NAME`` imports and waits; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with
-the arguments, variables, directory and descriptors that it was given. ``serve NAME gpu`` is for virtual GPUs: it loads the C++
-part before torch, and imports nothing of torch's compiler, which must find the GPU when it is imported. What a test claims of a
+``warm_python.py serve NAME FIFO`` imports and waits, for as long as somebody has the FIFO open to write; ``warm_python.py start
+NAME FILE …`` then stands for ``python FILE …``, with the arguments, variables, directory and descriptors that it was given.
+``serve NAME FIFO gpu`` is for virtual GPUs: it loads the C++ part before torch, and imports nothing of torch's compiler, which
+must find the GPU when it is imported. What a test claims of a
 process itself (what it imports and when, how it dies), or of variables that torch reads when it is imported, is to be seen with
 a real Python.
 """
@@ -46,8 +47,9 @@ FOR_VIRTUAL_GPUS = ("torch", "triton", "numpy", "sympy.physics.units", "sympy.te
 LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
 
 
-def serve(name: str, kind: str = "") -> None:
-    """Until stdin is closed."""
+def serve(name: str, fifo: str, kind: str = "") -> None:
+    """Until nobody has the FIFO open to write."""
+    alive = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     if kind == "gpu":
         _import_for_virtual_gpus()
     else:
@@ -58,10 +60,11 @@ def serve(name: str, kind: str = "") -> None:
         waiting.bind(_address(name))
         waiting.listen()
         print("ready", flush=True)
-        while waiting in select.select([waiting, sys.stdin], [], [])[0]:
+        while waiting in select.select([waiting, alive], [], [])[0]:
             connection, _ = waiting.accept()
             if os.fork() == 0:
                 waiting.close()
+                os.close(alive)
                 _supervise(connection)
             connection.close()
             _forget_the_ended()

@@ -26,6 +26,9 @@ DRAIN_S = 1.0
 pipe for ever.
 """
 
+DRAIN_TURNS = 20
+"""In how many turns."""
+
 LONGEST_NOTICE = 1 << 20
 
 Reading = Callable[[asyncio.StreamReader], Coroutine[object, object, None]]
@@ -149,8 +152,13 @@ class WorkerProcess:
         self._timing_out = asyncio.create_task(self.stop("timed_out"), name="time out")
 
     async def _drain(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Read what is still in the pipes."""
-        ended, unfinished = await asyncio.wait(tasks, timeout=DRAIN_S)
+        """Read what is still in the pipes. On a machine that leaves us no time for a while, one turn is
+        missed and not all of them.
+        """
+        for _ in range(DRAIN_TURNS):
+            ended, unfinished = await asyncio.wait(tasks, timeout=DRAIN_S / DRAIN_TURNS)
+            if not unfinished:
+                break
         self.left_output_open = bool(unfinished)
         for task in unfinished:
             task.cancel()

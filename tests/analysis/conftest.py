@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from fx_explorer.session import SessionReader, SessionWriter
-from tests.sessions import Hand, Written, write_training_step
+from fx_explorer.session import SessionReader
+from tests.sessions import Hand, write_training_step
 
 
 @pytest.fixture(scope="session")
@@ -20,20 +19,3 @@ def hand(tmp_path_factory: pytest.TempPathFactory) -> Hand:
 def step(hand: Hand) -> Iterator[SessionReader]:
     with SessionReader(hand.path) as opened:
         yield opened
-
-
-@pytest.fixture
-def written(tmp_path: Path) -> Iterator[Written]:
-    """``written(write)`` → a reader of a new session that ``write(writer)`` filled."""
-    readers: list[SessionReader] = []
-
-    def make(write: Callable[[SessionWriter], object]) -> SessionReader:
-        path = tmp_path / f"{len(readers)}.fxs"
-        with SessionWriter(path) as writer:
-            write(writer)
-        readers.append(SessionReader(path))
-        return readers[-1]
-
-    yield make
-    for opened in readers:
-        opened.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 from torch.nn import functional as F
 
 from fx_explorer.analysis.timing import stage_times
@@ -311,6 +312,7 @@ def test_every_hook_is_taken_out_again(tmp_path: Path) -> None:
 
 
 def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    valid_vec_isa_list()  # asks the C++ compiler for 7 s, unless the answers are in the cache of all tests
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
 
     def program(compile_: Compile) -> None:

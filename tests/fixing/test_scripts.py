@@ -64,7 +64,7 @@ def tried(session: Path, title: str) -> fixing.Trial:
 
 
 @pytest.fixture
-def script(tmp_path: Path, captured: Callable[..., Path]) -> Callable[..., Path]:
+def script(tmp_path: Path, captured: Callable[..., Path], warm_workers: None) -> Callable[..., Path]:
     """``script(text)`` → the session of the script."""
 
     def session_of(text: str, exit_code: int = 0) -> Path:
@@ -84,7 +84,6 @@ def test_what_two_runs_of_a_script_have_in_common_is_compared_and_said(script: C
     )
 
 
-@pytest.mark.usefixtures("warm_workers")
 def test_calls_that_only_one_of_the_runs_makes_are_named(script: Callable[..., Path]) -> None:
     trial = tried(script(TRAINING, exit_code=3), AT_CALLER)
     assert trial.verdict == "partly compared"
@@ -95,21 +94,18 @@ def test_calls_that_only_one_of_the_runs_makes_are_named(script: Callable[..., P
     )
 
 
-@pytest.mark.usefixtures("warm_workers")
 def test_a_script_whose_compiled_calls_return_something_else_is_refused(script: Callable[..., Path]) -> None:
     trial = tried(script(IN_A_FUNCTION.format(method="sin_", use="f(torch.ones(2))")), OUT)
     assert trial.verdict == "refused"
     assert trial.reason.startswith("results differ: the output of call 1 of f, with the script's own inputs: differs")
 
 
-@pytest.mark.usefixtures("warm_workers")
 def test_a_script_that_ends_otherwise_is_refused(script: Callable[..., Path]) -> None:
     trial = tried(script(IN_A_FUNCTION.format(method="sin_", use="raise SystemExit(int(f(torch.ones(2))[0] > 3))")), OUT)
     assert trial.verdict == "refused"
     assert "the exit status, with the script's own inputs: was 0 and is 1" in str(trial.verification)
 
 
-@pytest.mark.usefixtures("warm_workers")
 def test_without_results_to_compare_it_is_not_called_good(script: Callable[..., Path]) -> None:
     trial = tried(script(IN_A_FUNCTION.format(method="sin", use="f(torch.ones(2))")), AT_CALLER)
     assert trial.verdict == "not compared"

@@ -71,6 +71,7 @@ def proposed(session: Path, title: str) -> tuple[CaptureRequest, fixing.Fix, Ses
         return request, fix, session_figures(reader)
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_script_that_only_compiled_code_understands_is_refused(tmp_path: Path, captured: Callable[..., Path]) -> None:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
@@ -108,6 +109,7 @@ f(torch.ones(2))
 """
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_script_that_looks_a_number_up_keeps_the_number(tmp_path: Path, captured: Callable[..., Path]) -> None:
     file = tmp_path / "script.py"
     file.write_text(LOOKING_UP)

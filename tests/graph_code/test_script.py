@@ -16,12 +16,16 @@ from fx_explorer import model
 from fx_explorer.analysis.graph_code.script import UNKNOWN_SIZE, graph_script
 from fx_explorer.analysis.graph_code.written import SIGN, STRANGERS, written_graph
 from fx_explorer.session import SessionReader
+from tests.conftest import ROOT
 
 Captured = Callable[..., Path]
 
 STAGES = {"dynamo", "pre_grad", "joint", "forward", "backward", "post_grad"}
 
 SAMPLES = ("mlp", "convnet", "transformer", "dynamic_shapes", "regions", "graph_breaks")
+
+LIBRARY_MODELS = [ROOT / "tests" / "report" / "models" / f"{name}.py" for name in ("llama", "bert")]
+"""Those that are captured for the report, too."""
 
 RUN_ALL = """
 import contextlib, io, json, runpy, sys
@@ -57,10 +61,8 @@ def output_types(reader: SessionReader, graph: model.Graph) -> list[str]:
     return [name for name in names if name in by_name and by_name[name].shape is not None]
 
 
-def test_every_graph_of_the_samples_and_of_two_models_runs_alone(
-    captured: Captured, captured_model: Captured, tmp_path: Path
-) -> None:
-    sessions = [captured(name) for name in SAMPLES] + [captured_model("llama2"), captured_model("bert")]
+def test_every_graph_of_the_samples_and_of_two_models_runs_alone(captured: Captured, tmp_path: Path) -> None:
+    sessions = [captured(target) for target in (*SAMPLES, *LIBRARY_MODELS)]
     returned: dict[Path, int] = {}
     stages: set[str] = set()
     for session in sessions:

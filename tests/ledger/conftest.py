@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
-from tests.conftest import ROOT, OpenedReader, digest, locked
+from tests.conftest import ROOT, OpenedReader
+from tests.shared_files import digest, locked
 
 PROGRAM = """\
 import torch
@@ -37,9 +38,12 @@ BREAK = 12
 
 @pytest.fixture(scope="session")
 def program(shared_folder: Path) -> Path:
+    """Written once: another process of this run may be reading it."""
     file = shared_folder / "ledger" / "net.py"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(PROGRAM)
+    with locked(shared_folder / "ledger.lock"):
+        if not file.exists():
+            file.parent.mkdir()
+            file.write_text(PROGRAM)
     return file
 
 

@@ -16,11 +16,11 @@ OpenedReader = Callable[[str | Path], SessionReader]
 
 
 def test_a_capture_has_its_stages_and_runs_and_nothing_fails(
-    tmp_path: Path, capture_environment: dict[str, str], runtime_cache: Path, reader: OpenedReader
+    tmp_path: Path, capture_environment: dict[str, str], runtime_cache: Path, warm_python: str, reader: OpenedReader
 ) -> None:
     session = tmp_path / "mlp.fxs"
     command = [sys.executable, "-m", "fx_explorer", "capture", "sample_models/mlp.py", "-o", str(session)]
-    command += ["--backend", "sample_backends/small.py:small"]
+    command += ["--backend", "sample_backends/small.py:small", "--python", warm_python]
     environment = {**os.environ, **capture_environment, "SMALL_BACKEND_CACHE": str(runtime_cache)}
     subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=300, check=True)
 

@@ -6,10 +6,11 @@ import asyncio
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,7 @@ def test_a_worker_whose_client_was_killed_ends_with_everything_it_started(
         assert [row.text for row in reader.rows(ConsoleLine)] in ([], ["waiting"])
 
 
+@pytest.mark.usefixtures("warm_workers")
 async def test_a_worker_that_stays_keeps_the_programs_outcome_and_its_session_is_placed(tmp_path: Path) -> None:
     (tmp_path / "target.py").write_text("def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n")
     request = CaptureRequest(f"{tmp_path / 'target.py'}:model", "", pause="dynamo", stay=True)
@@ -137,6 +139,7 @@ async def test_a_worker_that_stays_keeps_the_programs_outcome_and_its_session_is
         assert reader.meta("outcome")["kind"] == "finished"
 
 
+@pytest.mark.usefixtures("warm_workers")
 async def test_a_worker_that_stays_says_at_once_why_nothing_was_compiled(tmp_path: Path) -> None:
     """Whoever looks meanwhile reads the same as after the end."""
     (tmp_path / "plain.py").write_text("import torch\ndef model(x):\n    return x + 1\nmodel(torch.ones(2))\n")
@@ -151,6 +154,7 @@ async def test_a_worker_that_stays_says_at_once_why_nothing_was_compiled(tmp_pat
     assert (await capture.cancel()).message == told
 
 
+@pytest.mark.usefixtures("warm_workers")
 async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(tmp_path: Path) -> None:
     (tmp_path / "quick.py").write_text("def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n")
     (tmp_path / "slow.py").write_text("print('waiting')\nimport time\ntime.sleep(1000)\n")
@@ -173,6 +177,15 @@ async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(t
     assert stopped.session_path == tmp_path / "s.fxs"
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """A process that was started in the background of a shell ignores SIGINT, and so does every process that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import sys, time\ntry:\n    sys.stdout.write('waiting\\n'); time.sleep(1000)\n"

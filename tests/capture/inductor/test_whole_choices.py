@@ -46,14 +46,14 @@ Read = Callable[[int], SessionReader]
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+def read(tmp_path_factory: pytest.TempPathFactory, warm_python_for_gpus: str) -> Iterator[Read]:
     """``read(n)``: the program's session, with choice ``n`` of Inductor's list in front."""
     folder = tmp_path_factory.mktemp("whole")
     opened: dict[int, SessionReader] = {}
 
     def session(taken: int) -> SessionReader:
         if taken not in opened:
-            opened[taken] = SessionReader(_capture(folder, taken))
+            opened[taken] = SessionReader(_capture(folder, taken, warm_python_for_gpus))
         return opened[taken]
 
     yield session
@@ -65,10 +65,10 @@ LEFT_OUT = -1
 """In place of a choice's number: the first, and no choice is asked for."""
 
 
-def _capture(folder: Path, taken: int) -> Path:
+def _capture(folder: Path, taken: int, python: str) -> Path:
     script, session = folder / "product.py", folder / f"{taken}.fxs"
     script.write_text(PROGRAM.format(taken=max(taken, 0), is_left_out=taken == LEFT_OUT))
-    options = ["--gpu", "h100", "--mode", "max-autotune-no-cudagraphs", "-o", str(session)]
+    options = ["--python", python, "--gpu", "h100", "--mode", "max-autotune-no-cudagraphs", "-o", str(session)]
     subprocess.run(
         [sys.executable, "-m", "fx_explorer", "capture", str(script), *options],
         env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)},

@@ -1,9 +1,12 @@
 """Runs programs one after the other in this process, and prints as JSON what torch counted and generated for each.
 
     python -m tests.capture.undisturbed.run HOW FOLDER [NAME …]
+    python -m tests.capture.undisturbed.run each FOLDER --quick
 
-HOW is ``bare`` (nothing of fx-explorer is imported), ``inspect``, ``build`` or ``paused``. ``--quick`` generates code in a bare
-process too without building it: by means of this file's own, which share nothing with the recorder's.
+The second runs what standard input asks for, ``{HOW: [NAME, …], …}``, each way in a child of this process, which has imported
+torch for all of them; it writes ``FOLDER/HOW.jsonl``. HOW is ``bare`` (nothing of fx-explorer is imported), ``inspect``,
+``build`` or ``paused``. ``--quick`` generates code in a bare process too without building it: by means of this file's own,
+which share nothing with the recorder's.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import importlib
 import inspect
 import io
 import json
+import os
 import re
 import sys
 import time
@@ -23,7 +27,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NoReturn
 
 import torch
 import torch._dynamo
@@ -31,6 +35,8 @@ import torch._dynamo.convert_frame
 import torch._inductor.compile_fx
 from torch._dynamo.utils import counters
 from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+from torch._inductor.fx_passes.post_grad import lazy_init
 from torch._inductor.graph import GraphLowering
 from torch.utils._pytree import tree_flatten
 
@@ -49,11 +55,44 @@ def programs() -> dict[str, Callable[[], Any]]:
 def main() -> None:
     how, folder, *names = (one for one in sys.argv[1:] if one != "--quick")
     warnings.simplefilter("ignore")
+    if how == "each":
+        in_children(json.load(sys.stdin), Path(folder))
+    else:
+        tell(how, Path(folder), names, sys.stdout)
+
+
+def tell(how: str, folder: Path, names: list[str], out: IO[str]) -> None:
     known = programs()
     for name in names or known:
         with contextlib.redirect_stdout(io.StringIO()):
-            found = observed(known[name], WAYS[how], Path(folder) / name, quick="--quick" in sys.argv)
-        print(json.dumps({"program": name, **found}), flush=True)
+            found = observed(known[name], WAYS[how], folder / name, quick="--quick" in sys.argv)
+        print(json.dumps({"program": name, **found}), flush=True, file=out)
+
+
+def in_children(asked: dict[str, list[str]], folder: Path) -> None:
+    """One after the other. Ends with the first that fails."""
+    valid_vec_isa_list()  # asks the C++ compiler, once for all
+    lazy_init()  # traces patterns, once for all
+    for how, names in asked.items():
+        pid = os.fork()
+        if pid == 0:
+            _be_the_child(how, folder, names)
+        if status := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+            sys.exit(f"{how} ended with {status}")
+
+
+def _be_the_child(how: str, folder: Path, names: list[str]) -> NoReturn:
+    status = 1
+    try:
+        (folder / how).mkdir()
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / how / "inductor")
+        with (folder / f"{how}.jsonl").open("w") as out:
+            tell(how, folder / how, names, out)
+        status = 0
+    except BaseException:  # noqa: BLE001 - whatever it is, it is told and not the parent's
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 def observed(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.conftest import ROOT
+from tests.shared_files import locked
 
 PROGRAMS = [
     "wrapper_without_repr",
@@ -127,25 +127,32 @@ COUNTED = ("stats", "graph_break", "resumes", "compiled_autograd", "inductor", "
 """Groups of torch's counters (torch/_dynamo/utils.py)."""
 
 Observed = dict[str, dict[str, Any]]
-Run = Callable[..., Observed]
+
+ASKED = {"bare": PROGRAMS, "inspect": PROGRAMS, "paused": WHEN_PAUSED}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str]) -> Run:
-    """``run("inspect", names)`` → what was observed of each program."""
-    known: dict[str, Observed] = {}
-
-    def run(how: str, names: list[str]) -> Observed:
-        if how not in known:
-            folder = tmp_path_factory.mktemp(how)
-            command = [sys.executable, "-m", "tests.capture.undisturbed.run", how, str(folder), "--quick", *names]
-            environment = {**capture_environment, "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), **CACHES_OFF}
-            ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+def seen(shared_folder: Path, capture_environment: dict[str, str]) -> dict[str, Observed]:
+    """What was observed of each program, by the way it was run; once for the whole run of the tests."""
+    folder = shared_folder / "undisturbed"
+    with locked(shared_folder / "undisturbed.lock"):
+        if not folder.exists():
+            begun = shared_folder / "undisturbed-begun"
+            begun.mkdir(exist_ok=True)
+            command = [sys.executable, "-m", "tests.capture.undisturbed.run", "each", str(begun), "--quick"]
+            ended = subprocess.run(
+                command,
+                input=json.dumps(ASKED),
+                env={**capture_environment, **CACHES_OFF},
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert ended.returncode == 0, ended.stderr[-2000:]
-            known[how] = {found["program"]: found for found in map(json.loads, ended.stdout.splitlines())}
-        return known[how]
-
-    return run
+            begun.rename(folder)
+    told = {how: map(json.loads, (folder / f"{how}.jsonl").read_text().splitlines()) for how in ASKED}
+    return {how: {found["program"]: found for found in programs} for how, programs in told.items()}
 
 
 def differences(bare: dict[str, Any], ours: dict[str, Any]) -> list[str]:
@@ -156,19 +163,19 @@ def differences(bare: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     return [f"{name}: {one} became {other}"[:1000] for name, one, other in pairs if one != other]
 
 
-def test_a_program_is_compiled_the_same_while_it_is_recorded(run: Run) -> None:
-    bare, ours = run("bare", PROGRAMS), run("inspect", PROGRAMS)
+def test_a_program_is_compiled_the_same_while_it_is_recorded(seen: dict[str, Observed]) -> None:
+    bare, ours = seen["bare"], seen["inspect"]
     assert len(bare) == len(PROGRAMS) >= 60
     assert {name: found for name in PROGRAMS if (found := differences(bare[name], ours[name]))} == {}
 
 
-def test_a_program_whose_graphs_wait_for_the_user_is_compiled_the_same(run: Run) -> None:
-    bare, ours = run("bare", PROGRAMS), run("paused", WHEN_PAUSED)
+def test_a_program_whose_graphs_wait_for_the_user_is_compiled_the_same(seen: dict[str, Observed]) -> None:
+    bare, ours = seen["bare"], seen["paused"]
     assert {name: found for name in WHEN_PAUSED if (found := differences(bare[name], ours[name]))} == {}
 
 
-def test_what_is_compared_would_show_a_difference(run: Run) -> None:
-    bare = run("bare", PROGRAMS)
+def test_what_is_compared_would_show_a_difference(seen: dict[str, Observed]) -> None:
+    bare = seen["bare"]
     assert differences(bare["in_place_and_views"], bare["break_in_try"])
     assert bare["in_place_and_views"]["counters"]["stats"]["unique_graphs"] == 1
     assert sum(len(found["codes"]) for found in bare.values()) > len(PROGRAMS)

@@ -14,7 +14,7 @@ import pytest
 
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader
-from tests.conftest import digest, locked
+from tests.shared_files import digest, locked
 from tests.worker.capturing import Ended, capture
 
 HERE = Path(__file__).parent

@@ -1,0 +1,21 @@
+"""Files that all processes of a run of the tests share: how they are named, and who may write one."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """One process at a time."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -54,8 +54,8 @@ A file that is called like a command is written ./NAME.
 exit codes:
   0  fine                               3  your program raised (the session is kept)
   1  a check failed                     4  the worker died or timed out (the session is kept)
-  2  bad usage, target not found,       5  the session cannot be read
-     nothing compiled
+  2  bad usage, target not found,       5  the session or .pt2 file cannot
+     nothing compiled                      be read, or is something else
   130, 143, 129  ended by Ctrl-C, SIGTERM, a closed terminal (the session is kept)
 
 examples:
@@ -146,10 +146,10 @@ def _run(name: str, words: list[str]) -> int:
         arguments.arguments = [*arguments.arguments, *script]
     try:
         with contextlib.ExitStack() as until:
-            if any(str(getattr(arguments, field, "")).lower().endswith(".pt2") for field in ("target", "other")):
-                from fx_explorer.command_line.pt2_targets import resolve_pt2
+            if getattr(arguments, "target", None):
+                from fx_explorer.command_line.given_files import resolve_files
 
-                resolve_pt2(arguments, until)
+                resolve_files(name, arguments, until)
             return command.run(arguments)
     except (FxExplorerError, OSError):
         raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 
 from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.errors import UsageError
 
 ALSO_OF_SESSIONS = ("trust", "python", "timeout", "as_python", "gpu", "no_weights")
@@ -25,6 +26,5 @@ def refuse_capture_options(arguments: argparse.Namespace) -> None:
         is_default = value == action.default or (action.dest == "build" and value)
         if not is_default:
             option = action.option_strings[-1 if value is False else 0]
-            kept = getattr(arguments, "package", None) or arguments.target
-            what = "is compiled already" if getattr(arguments, "package", None) else "is captured already"
-            raise UsageError(f"{option} is for targets: {kept} {what}. Capture its program with {option}.")
+            what = "is compiled already" if is_of_package(arguments) else "is captured already"
+            raise UsageError(f"{option} is for targets: {shown_name(arguments)} {what}. Capture its program with {option}.")

@@ -216,6 +216,7 @@ def _plan(arguments: argparse.Namespace) -> BenchPlan:
         target=arguments.target,
         session="",
         as_python=arguments.as_python,
+        trusts_target=arguments.trust,
         call=arguments.call,
         inputs=arguments.inputs,
         train=arguments.train,

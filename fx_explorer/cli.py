@@ -140,6 +140,7 @@ def _run(name: str, words: list[str]) -> int:
     if script and _lacks_target(parser, own):
         own, script = [*own, "--", script[0]], script[1:]  # a file whose name begins with a dash
     arguments = parser.parse_args(own)
+    arguments.given = _given_options(parser, own)
     if script:
         if not hasattr(arguments, "arguments"):
             parser.error(f"only fx-explorer run takes arguments for a script after --, not {name}")
@@ -156,6 +157,16 @@ def _run(name: str, words: list[str]) -> int:
     except Exception as error:
         _explain_session(arguments, error)
         raise
+
+
+def _given_options(parser: argparse.ArgumentParser, own: list[str]) -> frozenset[str]:
+    """Return the names of what was given, with a value that may be the default's own. The parser has no
+    defaults any more then.
+    """
+    parser._defaults.clear()
+    for action in parser._actions:
+        action.default = argparse.SUPPRESS
+    return frozenset(vars(parser.parse_args(own)))
 
 
 def _explain_session(arguments: argparse.Namespace, error: Exception) -> None:

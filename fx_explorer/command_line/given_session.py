@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from fx_explorer.command_line.shown_names import shown_name
+from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.given_program import SUFFIX
@@ -53,7 +53,8 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
     given = "--gpu" if arguments.gpu is not None else "--no-weights" if arguments.no_weights else ""
     if given:
         shown = shown_name(arguments)
-        raise UsageError(f"{given} is for targets: {shown} is captured already. Capture its program with {given}.")
+        what = "is compiled already" if is_of_package(arguments) else "is captured already"
+        raise UsageError(f"{given} is for targets: {shown} {what}. Capture its program with {given}.")
 
 
 def is_session(target: str) -> bool:

@@ -31,9 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _keep(arguments: argparse.Namespace, output: Path) -> int:
-    """Keep the session that was made of an AOTInductor package."""
+    """Keep the session that was made of an AOTInductor package: there is nothing to run, and nothing to compile."""
     from fx_explorer.client.session_files import copy_session, session_file
+    from fx_explorer.command_line.unused_options import refuse_capture_options
 
+    refuse_capture_options(arguments, also=("gpu", "no_weights", "python", "timeout"))
     never = (Path(shown_name(arguments)),)
     copy_session(Path(arguments.target), session_file(output, force=arguments.force, never=never))
     print(f"fx-explorer: session: {output} (look at it with: fx-explorer {output})", file=sys.stderr)

@@ -1,26 +1,24 @@
 """The files that a command line names as TARGET, A or B: what each is by its content, before anything of it is loaded.
 
 A package of AOTInductor becomes a session of its texts. An ``ExportedProgram`` is loaded by the
-worker, which can run code of whoever made it, so ``--trust`` is asked for. What a command has no use for is refused here.
+worker, which can run code of whoever made it, so ``--trust`` is asked for; the app asks by itself.
+What a command has no use for is refused here.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 import tempfile
 from pathlib import Path
 
+from fx_explorer.client.trust import LOADS
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
-
-LOADS = (
-    "Loading an ExportedProgram can run code of whoever made it: torch unpickles its constants and inputs, and its graph "
-    "and guards may name any function."
-)
 
 TAKE_NO_SESSION = ("capture", "run", "dynamic")
 """Commands that compile what they are given."""
@@ -72,7 +70,7 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
     if name:
         raise UsageError(f"{file} is {kind_of_file(file).words}, and offers no {name}: leave out :{name}")
     if archive.kind == "exported_program":
-        _check_trust(file, arguments)
+        _check_trust(command, file, arguments)
         return None
     if command not in SHOW_PACKAGES:
         raise UsageError(
@@ -91,6 +89,15 @@ def _is_to_be_looked_at(file: Path) -> bool:
     return not file.is_dir() or (file.suffix.lower() in (SUFFIX, ".fxs") and not (file / "__main__.py").is_file())
 
 
-def _check_trust(file: Path, arguments: argparse.Namespace) -> None:
-    if not getattr(arguments, "trust", False):
-        raise UsageError(f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust.")
+def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> None:
+    if arguments.trust:
+        return
+    if command == "explore" and is_on_terminal():
+        arguments.asks_to_load = file  # the app asks
+        return
+    raise UsageError(f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust.")
+
+
+def is_on_terminal() -> bool:
+    """Return whether the app can be shown, and ask."""
+    return sys.stdin.isatty() and sys.stdout.isatty()

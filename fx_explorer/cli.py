@@ -54,8 +54,8 @@ A file that is called like a command is written ./NAME.
 exit codes:
   0  fine                               3  your program raised (the session is kept)
   1  a check failed                     4  the worker died or timed out (the session is kept)
-  2  bad usage, target not found,       5  the session cannot be read
-     nothing compiled
+  2  bad usage, target not found,       5  the session or .pt2 file cannot
+     nothing compiled                      be read, or is something else
   130, 143, 129  ended by Ctrl-C, SIGTERM, a closed terminal (the session is kept)
 
 examples:
@@ -140,22 +140,33 @@ def _run(name: str, words: list[str]) -> int:
     if script and _lacks_target(parser, own):
         own, script = [*own, "--", script[0]], script[1:]  # a file whose name begins with a dash
     arguments = parser.parse_args(own)
+    arguments.given = _given_options(parser, own)
     if script:
         if not hasattr(arguments, "arguments"):
             parser.error(f"only fx-explorer run takes arguments for a script after --, not {name}")
         arguments.arguments = [*arguments.arguments, *script]
     try:
         with contextlib.ExitStack() as until:
-            if any(str(getattr(arguments, field, "")).lower().endswith(".pt2") for field in ("target", "other")):
-                from fx_explorer.command_line.pt2_targets import resolve_pt2
+            if getattr(arguments, "target", None):
+                from fx_explorer.command_line.given_files import resolve_files
 
-                resolve_pt2(arguments, until)
+                resolve_files(name, arguments, until)
             return command.run(arguments)
     except (FxExplorerError, OSError):
         raise
     except Exception as error:
         _explain_session(arguments, error)
         raise
+
+
+def _given_options(parser: argparse.ArgumentParser, own: list[str]) -> frozenset[str]:
+    """Return the names of what was given, with a value that may be the default's own. The parser has no
+    defaults any more then.
+    """
+    parser._defaults.clear()
+    for action in parser._actions:
+        action.default = argparse.SUPPRESS
+    return frozenset(vars(parser.parse_args(own)))
 
 
 def _explain_session(arguments: argparse.Namespace, error: Exception) -> None:

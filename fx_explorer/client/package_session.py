@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 from fx_explorer import __version__
 from fx_explorer.model import Artifact, Compilation, Outcome
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.untrusted.pt2_archive import Member, Pt2Archive
+from fx_explorer.session.untrusted.pt2_archive import Pt2Archive
+from fx_explorer.session.untrusted.zip_archive import Member
 
 LANGUAGES = {
     ".cpp": "cpp",

@@ -15,9 +15,8 @@ from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_files
 from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION
+from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
 from fx_explorer.session.writer import finish_session
-
-_SQLITE = b"SQLite format 3\0"
 
 _APPLICATION_ID_AT = 68
 """Offset in the header (sqlite.org/fileformat2.html#database_header)."""
@@ -36,7 +35,7 @@ def is_a_session(file: Path) -> bool:
     """
     with contextlib.suppress(OSError), file.open("rb") as opened:
         header = opened.read(_APPLICATION_ID_AT + 4)
-        return header.startswith(_SQLITE) and header[_APPLICATION_ID_AT:] == APPLICATION_ID.to_bytes(4, "big")
+        return header.startswith(SQLITE_HEADER) and header[_APPLICATION_ID_AT:] == APPLICATION_ID.to_bytes(4, "big")
     return False
 
 

@@ -20,6 +20,12 @@ MEASURES = (
 RUNS = "This runs a program on this machine, with the files, expressions and options that the session names."
 """What will happen, in words for whoever is asked."""
 
+LOADS = (
+    "Loading an ExportedProgram can run code of whoever made it: torch unpickles its constants and inputs, and its graph "
+    "and guards may name any function."
+)
+"""The same of a file that is a target, whoever made it: there is no telling who did."""
+
 _captured: set[Path] = set()
 """Sessions that this process captures or has captured: they have no mark as long as they grow."""
 

@@ -170,6 +170,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         # Not every command that captures has all of the options.
         as_script=getattr(arguments, "as_script", False),
         as_python=getattr(arguments, "as_python", False),
+        trusts_target=getattr(arguments, "trust", False),
         arguments=tuple(getattr(arguments, "arguments", ())),
         call=getattr(arguments, "call", ""),
         inputs=getattr(arguments, "inputs", ""),

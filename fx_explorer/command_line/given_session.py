@@ -5,19 +5,14 @@ first.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
 
+from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
-
-SQLITE_HEADER = b"SQLite format 3\0"
-
-_LOG_LINE = re.compile(rb"^[VIWE]\d{4} \d\d:\d\d:\d\d")
-"""How torch's structured trace begins a record (torch/_logging/_internal.py,
-TorchLogsFormatter).
-"""
+from fx_explorer.session.untrusted.given_program import SUFFIX
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 
 def add_target_argument(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +52,9 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
     """Raise UsageError: a session has the code of the GPU that it was captured for, or of none."""
     given = "--gpu" if arguments.gpu is not None else "--no-weights" if arguments.no_weights else ""
     if given:
-        raise UsageError(f"{given} is for targets: {arguments.target} is captured already. Capture its program with {given}.")
+        shown = shown_name(arguments)
+        what = "is compiled already" if is_of_package(arguments) else "is captured already"
+        raise UsageError(f"{given} is for targets: {shown} {what}. Capture its program with {given}.")
 
 
 def is_session(target: str) -> bool:
@@ -65,17 +62,18 @@ def is_session(target: str) -> bool:
     cannot be read yet.
     """
     path = Path(target)
-    # By its name first: a session that is not there is told as one, and not taken for a target.
-    if path.suffix == ".fxs":
+    found = kind_of_file(path)
+    if found.kind == "sqlite":
         return True
-    if (path / "__main__.py").is_file():
+    if found.is_of_export or (path / "__main__.py").is_file():
         return False
-    if path.is_dir():
+    # What is not there, or cannot be read, is told as a session, and not taken for a target.
+    if path.suffix.lower() == ".fxs":
+        return True
+    if path.suffix.lower() == SUFFIX:
+        return False
+    if found.kind == "directory":
         raise UsageError(f"{target} is a directory; reading TORCH_TRACE logs is not supported yet. Give a target or a session.")
-    if path.suffix == ".py" or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        start = file.read(32)
-    if _LOG_LINE.match(start) or path.suffix == ".log":
+    if found.kind == "log" or (path.suffix == ".log" and found.kind == "text"):
         raise UsageError(f"{target} is a log; reading TORCH_TRACE logs is not supported yet. Give a target or a session.")
-    return start.startswith(SQLITE_HEADER)
+    return False

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fx_explorer.client.session_files import files_of
+from fx_explorer.command_line.shown_names import shown_name
 from fx_explorer.output_file import OutputFile
 
 RANKS = (
@@ -52,7 +53,7 @@ def text_output(path: Path | None, what: str, sign: bytes, arguments: argparse.N
         with file.open("rb") as opened:
             return sign in opened.read(START)
 
-    output = OutputFile(of_this_rank(path), what, is_ours, arguments.force, files_of(arguments.target), option)
+    output = OutputFile(of_this_rank(path), what, is_ours, arguments.force, files_of(shown_name(arguments)), option)
     output.check()
     return output
 

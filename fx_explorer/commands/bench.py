@@ -100,9 +100,7 @@ OF_TELLING = ("target", "format", "svg", "plot", "force")
 
 def _check_saved(arguments: argparse.Namespace) -> None:
     """Raise UsageError for options that would measure: the bench that is given is measured already."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    given = [name for name, value in vars(arguments).items() if name not in OF_TELLING and value != parser.get_default(name)]
+    given = sorted(set(arguments.given) - {*OF_TELLING})
     if given:
         option_name = "-o" if given[0] == "output" else f"--{given[0].replace('_', '-')}"
         raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")
@@ -216,6 +214,7 @@ def _plan(arguments: argparse.Namespace) -> BenchPlan:
         target=arguments.target,
         session="",
         as_python=arguments.as_python,
+        trusts_target=arguments.trust,
         call=arguments.call,
         inputs=arguments.inputs,
         train=arguments.train,

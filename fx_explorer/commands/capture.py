@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.shown_names import is_of_package, shown_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,20 +22,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.command_line.narrated_capture import follow
 
-    package = getattr(arguments, "package", None)
-    output = session_output(arguments, default_output(str(package or arguments.target)))
+    output = session_output(arguments, default_output(shown_name(arguments)))
     assert output is not None
-    if package:
+    if is_of_package(arguments):
         return _keep(arguments, output)
     request = request_from(arguments)
     return follow(request, arguments, output, pass_through=False, may_be_empty=arguments.allow_nothing)
 
 
 def _keep(arguments: argparse.Namespace, output: Path) -> int:
-    """Keep the session that was made of an AOTInductor package."""
+    """Keep the session that was made of an AOTInductor package: there is nothing to run, and nothing to compile."""
     from fx_explorer.client.session_files import copy_session, session_file
+    from fx_explorer.command_line.unused_options import refuse_capture_options
 
-    copy_session(Path(arguments.target), session_file(output, force=arguments.force))
+    refuse_capture_options(arguments, also=("gpu", "no_weights", "python", "timeout"))
+    never = (Path(shown_name(arguments)),)
+    copy_session(Path(arguments.target), session_file(output, force=arguments.force, never=never))
     print(f"fx-explorer: session: {output} (look at it with: fx-explorer {output})", file=sys.stderr)
     return 0
 
@@ -43,8 +46,8 @@ def default_output(target: str) -> str:
     """Return the session file for a target: ``dir/mymodel.py:MLP`` → ``mymodel.fxs``;
     ``pkg.mod:obj`` → ``mod.fxs``, in the working directory.
     """
-    if Path(target).suffix in (".py", ".pt2"):
+    if Path(target).suffix in (".py", ".pt2") or Path(target).is_file():
         return Path(target).stem + ".fxs"
     file = target.rpartition(":")[0] or target
-    stem = Path(file).name.removesuffix(".py").rpartition(".")[2]
+    stem = Path(file).stem if Path(file).is_file() else Path(file).name.removesuffix(".py").rpartition(".")[2]
     return f"{stem or 'session'}.fxs"

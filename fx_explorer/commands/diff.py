@@ -22,6 +22,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.shown_names import shown_name
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
@@ -89,8 +90,9 @@ def _with(arguments: argparse.Namespace, target: str, gpu: str | None = None) ->
 
 
 def _names(arguments: argparse.Namespace) -> tuple[str, str]:
-    names = (arguments.target, arguments.other) if arguments.other else tuple(arguments.gpu)
-    return str(names[0]), str(names[1])
+    if arguments.other:
+        return shown_name(arguments, arguments.target), shown_name(arguments, arguments.other)
+    return str(arguments.gpu[0]), str(arguments.gpu[1])
 
 
 def _session(side: argparse.Namespace, path: Path) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
+from fx_explorer.command_line.given_files import is_on_terminal
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.unused_options import refuse_capture_options
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if session:
         refuse_gpu(arguments)
         refuse_capture_options(arguments)
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if is_on_terminal():
         return _show(arguments, session)
     if session:
         with SessionReader(session) as reader:
@@ -96,7 +97,10 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         return ExplorerApp(session=session, config=config, trial_worker=trial_worker, trusts_sessions=arguments.trust)
     from fx_explorer.client import Capture
 
-    request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
+    asks_to_load = getattr(arguments, "asks_to_load", None)
+    # The app captures nothing before the user has agreed.
+    trusts_target = arguments.trust or asks_to_load is not None
+    request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True, trusts_target=trusts_target)
     output = session_output(arguments)
 
     def make_capture() -> Capture:
@@ -114,6 +118,7 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         config=config,
         trial_worker=trial_worker,
         trusts_sessions=arguments.trust,
+        asks_to_load=asks_to_load,
     )
 
 

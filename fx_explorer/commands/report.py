@@ -60,8 +60,8 @@ def write_report(reader: SessionReader, output: OutputFile | None) -> None:
 
 def write_text(reader: SessionReader, output: OutputFile | None) -> None:
     """Write the overview and the kernels to ``output``, or to stdout."""
-    from fx_explorer.report.kernel_costs import kernels_as_text
     from fx_explorer.report.overview_text import overview_text
+    from fx_explorer.report.sections.kernel_costs import kernels_as_text
 
     text = "\n".join(filter(None, (overview_text(reader), kernels_as_text(reader))))
     if output is None:

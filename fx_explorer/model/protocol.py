@@ -32,6 +32,8 @@ class CaptureRequest:
     """Run the file as ``__main__`` whatever it offers (``fx-explorer run``)."""
     as_python: bool = False
     """The file is Python, whatever it is called."""
+    trusts_target: bool = False
+    """The user agreed to load the target where that can run code of whoever made it (an ExportedProgram)."""
     arguments: tuple[str, ...] = ()
     """``sys.argv[1:]`` of the script."""
     call: str = ""

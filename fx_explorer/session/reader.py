@@ -17,6 +17,7 @@ from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
 from fx_explorer.session import schema
 from fx_explorer.session.texts import RecentTexts
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.session.untrusted.known_meta import check_meta
 from fx_explorer.session.untrusted.opening import UNREADABLE, CpuLimit, check_tables, opened, reason
 from fx_explorer.session.untrusted.validating import from_json, inflated
@@ -48,8 +49,10 @@ class SessionReader:
         self.path = Path(path)
         self._last_node: int = 0
         self._checked_meta: dict[str, object] = {}
-        if not self.path.is_file():
+        if not self.path.exists():
             raise SessionError(f"no session file at {self.path}")
+        if not self.path.is_file():  # to open a FIFO would wait for whoever writes to it
+            raise NotASessionError(f"{self.path} is not an fx-explorer session: it is {kind_of_file(self.path).words}")
         self.reopen()
         self.text = RecentTexts(self._text)
         self._base = RecentTexts(self._packed_alone)
@@ -57,7 +60,9 @@ class SessionReader:
     def _check(self) -> None:
         (application_id,) = self._query("PRAGMA application_id")[0]
         if application_id != schema.APPLICATION_ID:
-            raise NotASessionError(f"{self.path} is not an fx-explorer session (it is some other SQLite file)")
+            found = kind_of_file(self.path)
+            what = "some other SQLite database" if found.kind == "sqlite" else found.words
+            raise NotASessionError(f"{self.path} is not an fx-explorer session: it is {what}")
         check_tables(self._db, self.path)
         version = self.meta("schema_version")
         if not isinstance(version, int) or version < 1:

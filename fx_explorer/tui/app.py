@@ -93,12 +93,14 @@ class ExplorerApp(TellsUnreadable, App[int]):
         runners: TrialRunners | None = None,
         trial_worker: TrialWorker | None = None,
         trusts_sessions: bool = False,
+        asks_to_load: Path | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it
         changed.
 
         ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``:
         the user agreed to run what a session holds that was captured elsewhere (``--trust``).
+        ``asks_to_load``: the target, where to load it can run code of whoever made it.
         """
         self.config = config or Config()
         # Before Textual begins: to change the theme of an app that runs is to parse and apply all
@@ -113,6 +115,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.controllers = Controllers(self.services, runners or TrialRunners(), self._show, self._target)
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
+        self.controllers.capturing.asks_to_load = asks_to_load
         self._session = session
         self._keys = KeysUnderWay()
         self._key_table = KeyTable(COMMANDS, self.config.keys)
@@ -222,10 +225,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
         is_working = is_running and not waiting
         version = reader.data_version() if reader else 0
         capturing = self.controllers.capturing
-        told = (reader, version, capturing.problem, capturing.is_watching, waiting)
+        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting)
         if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
             self._told = told
             self.explorer.show_header(*self._header(reader, captures.live if is_running else None))
+            self.explorer.facts.say_why_empty(printable(capturing.problem))
             self.explorer.show_first(self.controllers.stepping.first_commands())
             self.explorer.show_waiting(waiting)
             if reader:
@@ -258,6 +262,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             state = header.running_state(live.doing, live.elapsed_s)
         elif reader:
             state = header.ended_state(reader)
+        elif self.controllers.capturing.is_asking:
+            state = header.CaptureState("◇", "waits for your answer", "running")
         else:
             state = header.CaptureState("▷", "starting", "running")
         if self.controllers.capturing.is_watching:

@@ -15,7 +15,11 @@ from torch import nn
 
 from fx_explorer import model
 from fx_explorer.cli import main
+from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
+from fx_explorer.worker.target.any_target import find_any_target
+from fx_explorer.worker.target.place import locate
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -86,6 +90,16 @@ def test_without_trust_it_is_not_loaded(saved: Path, tmp_path: Path, capsys: pyt
     assert not (tmp_path / "s.fxs").exists()
 
 
+def test_the_worker_loads_nothing_that_nobody_agreed_to(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("the program was loaded")
+
+    monkeypatch.setattr("torch.export.load", never)
+    request = CaptureRequest(str(saved), "")
+    with pytest.raises(TargetError, match="nobody agreed to load it"):
+        find_any_target(locate(request), request, lambda said: None)
+
+
 def test_one_without_inputs_says_what_it_takes(
     program: torch.export.ExportedProgram, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,9 +164,9 @@ def flipped(saved: Path, path: Path) -> Path:
     ("name", "said"),
     [
         ("truncated", "its table of contents is missing"),
-        ("empty", "it is empty"),
-        ("text", "it is no zip archive"),
-        ("checkpoint", "is a checkpoint (torch.save)"),
+        ("empty", "is an empty file, and neither"),
+        ("text", "is text, and neither"),
+        ("checkpoint", "is a model checkpoint"),
         ("torchscript", "is a TorchScript archive"),
         ("archive", "is a zip archive, and neither an ExportedProgram nor a package of AOTInductor"),
         ("flipped", "Bad CRC-32"),
@@ -180,9 +194,10 @@ def test_what_is_no_program_is_named_with_exit_code_5(
         changed(saved, file, lambda member, content: b"{" if member.endswith("models/model.json") else content)
     else:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("m/archive_format", "pt2")
             for member, content in {
                 "torchscript": {"m/code/__torch__.py": "", "m/data.pkl": ""},
-                "archive": {"readme.txt": "hello"},
+                "archive": {"m/readme.txt": "hello"},
                 "twice": {"m/models/model.json": "{}"},
                 "outside": {"m/../../etc/model.json": "{}"},
                 "bomb": {"m/models/model.json": "0" * 5_000_000},
@@ -192,7 +207,7 @@ def test_what_is_no_program_is_named_with_exit_code_5(
             if name == "twice":
                 archive.writestr("m/models/model.json", "[]")
     if name == "huge":
-        monkeypatch.setattr("fx_explorer.session.untrusted.pt2_archive.MOST_TEXT", 100_000)
+        monkeypatch.setattr("fx_explorer.session.untrusted.zip_archive.MOST_TEXT", 100_000)
     assert captured(file, tmp_path / "s.fxs") == 5
     told = capsys.readouterr().err
     assert said in told

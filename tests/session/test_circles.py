@@ -21,7 +21,7 @@ from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
 from fx_explorer.analysis.variants.lineage import documents_of_variant, is_through, kernels_of_variant, saving_variant
 from fx_explorer.analysis.variants.other_variants import other_variants
-from fx_explorer.report.graph_breaks import called
+from fx_explorer.report.sections.graph_breaks import called
 from fx_explorer.session import SessionReader
 from tests.sessions import write_training_step
 

@@ -216,7 +216,7 @@ def test_files_that_are_no_session_are_refused_by_name(tmp_path: Path) -> None:
     with sqlite3.connect(other) as db:
         db.execute("CREATE TABLE meta (key, value)")
     db.close()
-    with pytest.raises(NotASessionError, match="some other SQLite file"):
+    with pytest.raises(NotASessionError, match="some other SQLite database"):
         SessionReader(other)
 
 

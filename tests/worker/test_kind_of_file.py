@@ -17,25 +17,33 @@ from tests.worker.capturing import capture
 
 TRACE = b'V1122 07:00:00.000000 1 torch/_logging/structured.py:28] {"str": ["/m.py", 0]}\n'
 
-NO_PYTHON = {
+NO_PYTHON_BY_NAME = {
     "notes.txt": (b"x = 1\n", "text"),
     "train.log": (b"epoch 1: loss 0.3\n", "text"),
     "trace.log": (TRACE, "a TORCH_TRACE log"),
     "dedicated_log_torch_trace_x": (TRACE, "a TORCH_TRACE log"),
-    "model.py.gz": (gzip.compress(b"import torch\n"), "gunzip -k"),
     "model.ipynb": (b'{"cells": [], "nbformat": 4}', "jupyter nbconvert --to script"),
     "large.ipynb": (b'{"metadata": {"a": "' + b"x" * 9000 + b'"}, "cells": []}', "a notebook"),
-    "old.pt": (pickle.dumps({"weight": [1.0]}, protocol=2), "a model checkpoint"),
-    "model.safetensors": (b"\x48" + b"\0" * 7 + b'{"weight":{"dtype":"F32"}}', "a model checkpoint"),
     "config.json": (b'{"hidden_size": 768}', "JSON"),
     "long.json": (b'{"a": [' + b"1, " * 9000 + b"1]}", "JSON"),
+    "deep.json": (b"[" * 9000, "JSON"),
     "empty": (b"", "an empty file"),
-    "random.bin": (b"\1\2\0\3", "binary data"),
-    "a.out": (b"\x7fELF\2\1", "a program or library"),
     "start.sh": (b"#!/bin/sh\npython train.py\n", "text"),
-    "weights.h5": (b"\x89HDF\r\n", "HDF5"),
     "latin": (b"caf\xe9 = 1\n", "text"),
     "odd\x1bname.md": (b"# Title\n", "text"),
+}
+
+BINARY = {
+    "model.py.gz": (gzip.compress(b"import torch\n"), "gunzip -k"),
+    "old.pt": (pickle.dumps({"weight": [1.0]}, protocol=2), "a model checkpoint"),
+    "model.safetensors": (b"\x48" + b"\0" * 7 + b'{"weight":{"dtype":"F32"}}', "a model checkpoint"),
+    "random.bin": (b"\1\2\0\3", "binary data"),
+    "binary.py": (b"\1\2\0\3", "binary data"),
+    "a.out": (b"\x7fELF\2\1", "a program or library"),
+    "weights.h5": (b"\x89HDF\r\n", "HDF5"),
+    "wide.py": ("x = 1\n".encode("utf-16"), "Save it in UTF-8"),
+    "tool": (b"#!/usr/bin/env python3\nPK\x03\x04\0\0", "a zip archive for Python to run"),
+    "my model {0}.gz": (gzip.compress(b""), "gunzip -k '"),
 }
 
 
@@ -43,9 +51,9 @@ def place(file: Path | str, **request: object) -> TargetPlace:
     return locate(CaptureRequest(str(file), "", as_script=True, **request))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", NO_PYTHON)
-def test_what_is_no_python_is_told_for_what_it_looks_like(name: str, tmp_path: Path) -> None:
-    content, words = NO_PYTHON[name]
+@pytest.mark.parametrize("name", NO_PYTHON_BY_NAME)
+def test_what_is_no_python_by_name_is_told_for_what_it_looks_like(name: str, tmp_path: Path) -> None:
+    content, words = NO_PYTHON_BY_NAME[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TargetError, match="no Python file by its name") as refused:
         place(tmp_path / name)
@@ -53,6 +61,18 @@ def test_what_is_no_python_is_told_for_what_it_looks_like(name: str, tmp_path: P
     assert "--as-python" in str(refused.value)
     assert refused.value.exit_code == 2
     assert place(tmp_path / name, as_python=True).file == tmp_path / name
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("as_python", [False, True])
+def test_what_python_cannot_read_is_not_run_whatever_it_is_called(name: str, as_python: bool, tmp_path: Path) -> None:
+    content, words = BINARY[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TargetError, match="is no Python file: it is ") as refused:
+        place(tmp_path / name, as_python=as_python)
+    assert words in str(refused.value)
+    assert "--as-python" not in str(refused.value)
+    assert refused.value.exit_code == 2
 
 
 def test_a_session_and_a_checkpoint_are_told_apart_from_other_archives(tmp_path: Path) -> None:

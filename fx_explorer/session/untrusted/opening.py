@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from fx_explorer.errors import NotASessionError
 from fx_explorer.highlight import printable
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 MOST_BYTES = 256 << 20
 """The largest value of a row, as it lies in the file."""
@@ -51,7 +52,9 @@ def opened(path: Path) -> sqlite3.Connection:
         except sqlite3.OperationalError:
             db = _connected(uri + "?mode=ro&immutable=1")
     except UNREADABLE as error:
-        raise NotASessionError(f"{path} is not an fx-explorer session: {reason(error)}") from error
+        found = kind_of_file(path)
+        what = f"{found.words} that is damaged or cut off ({reason(error)})" if found.kind == "sqlite" else found.words
+        raise NotASessionError(f"{path} is not an fx-explorer session: it is {what}") from error
     return db
 
 

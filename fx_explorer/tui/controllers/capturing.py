@@ -30,6 +30,9 @@ class Capturing:
         """What captures with ``--no-weights``, where that makes a difference."""
         self.watched: Sequence[Path] = ()
         """Files whose change means that the target changed."""
+        self.asks_to_load: Path | None = None
+        """The target, where to load it can run code of whoever made it: the user is asked before a capture."""
+        self.is_asking = False
         self.problem = ""
         """Why the last capture could not be made."""
         self._watch: FileWatch | None = None
@@ -48,6 +51,7 @@ class Capturing:
         services, captures = self._services, self._services.captures
         self.problem = ""
         try:
+            await self._ask()
             for note in await captures.run(self._show, show_from_the_start=services.explorer.reader is None):
                 services.notify(note, timeout=10)
             await captures.linger(self._show)
@@ -55,9 +59,20 @@ class Capturing:
             self.problem = str(error) if isinstance(error, FxExplorerError) else f"{type(error).__name__}: {error}"
             services.notify(self.problem, title="the capture could not be made", severity="error", timeout=15)
 
+    async def _ask(self) -> None:
+        """Ask whether the target may be loaded. Raises UsageError when the user does not want that."""
+        if self.asks_to_load is None:
+            return
+        self.is_asking = True
+        try:
+            await self._services.consents.ask_to_load(self.asks_to_load)
+        finally:
+            self.is_asking = False
+
     def begin_when_changed(self) -> None:
         """Capture again if a watched file was saved and nothing runs."""
-        if self._watch and not self._services.captures.is_running and self._watch.has_changed():
+        is_busy = self._services.captures.is_running or self.is_asking
+        if self._watch and not is_busy and self._watch.has_changed():
             self.begin()
 
     def again(self) -> None:

@@ -1,5 +1,5 @@
 """Asking before anything of a session is run or compiled that this user did not capture on this
-machine.
+machine, and before a program is loaded that can run code of whoever made it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fx_explorer.tui.conversation import ask
 from fx_explorer.tui.dialogs.consent import Consent
 
 QUESTION = "You did not capture this session on this machine. Go on?"
+QUESTION_OF_PROGRAM = "Load this program?"
 NOT_AGREED = "You did not agree to run anything of this session, which you did not capture on this machine."
 
 
@@ -26,7 +27,7 @@ class Consents:
         self._app = app
         self._trusts_sessions = trusts_sessions
         self._agreed: set[tuple[Path, str]] = set()
-        """(session, what will happen)."""
+        """(session or program, what will happen)."""
 
     def is_needless(self, session: Path, consequence: str) -> bool:
         """Return whether nobody has to be asked. It reads the texts of the session, so it is not
@@ -47,6 +48,19 @@ class Consents:
             raise UsageError(NOT_AGREED)
         self.note(path, consequence)
 
-    def note(self, session: Path, consequence: str) -> None:
+    async def ask_to_load(self, program: Path) -> None:
+        """Ask once whether a program that is a target may be loaded. Raises UsageError when the user does
+        not agree.
+        """
+        from fx_explorer.client.trust import LOADS  # not needed for the first paint
+
+        if self._trusts_sessions or (program, LOADS) in self._agreed:
+            return
+        words = f"{program} is an ExportedProgram. {LOADS} Agree if you trust whoever made it."
+        if not await ask(self._app, Consent(QUESTION_OF_PROGRAM, words)):
+            raise UsageError(f"You did not agree to load {program.name}. r asks again.")
+        self.note(program, LOADS)
+
+    def note(self, asked_about: Path, consequence: str) -> None:
         """Note that the user has agreed to it."""
-        self._agreed.add((session, consequence))
+        self._agreed.add((asked_about, consequence))

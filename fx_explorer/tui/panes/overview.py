@@ -34,16 +34,23 @@ class FactLine:
     fact: int
 
 
+STARTING = "Starting. The first facts appear here as soon as something is known."
+
+
 class FactList(LineView):
     """Facts as paragraphs: a topic, a glyph for how good or bad it is, the sentence, and muted
     details under it.
     """
 
     def __init__(self) -> None:
-        super().__init__(placeholder="Starting. The first facts appear here as soon as something is known.")
+        super().__init__(placeholder=STARTING)
         self._facts: Sequence[Fact] = ()
         self._lines: list[FactLine] = []
         self._width = 0
+
+    def say_why_empty(self, why: str) -> None:
+        """Say why there are no facts, in place of "Starting"; with "" they are on their way."""
+        self.placeholder = why or STARTING
 
     def show(self, facts: Sequence[Fact]) -> None:
         """Show these facts. The cursor stays on the fact it was on."""

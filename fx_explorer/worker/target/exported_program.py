@@ -1,5 +1,5 @@
-"""A ``.pt2`` file as a target: the ``ExportedProgram`` in it, with its example inputs. Whether it may be loaded was asked
-before (``command_line/pt2_targets.py``): torch unpickles what it holds.
+"""An ``ExportedProgram`` in a file as a target, with its example inputs. Whether it may be loaded was asked before
+(``command_line/given_files.py``, ``tui/controllers/consents.py``), because torch unpickles what it holds.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
         raise UnreadableProgramError(
             f"{place.shown} is a package of AOTInductor: it holds compiled code, and no graph to compile"
         )
+    if not request.trusts_target:
+        raise TargetError(f"{place.shown} is an ExportedProgram, and nobody agreed to load it: add --trust")
     say(f"loading {place.shown}")
     program = _loaded(place.file, archive)
     module = program.module()

@@ -13,12 +13,10 @@ from pathlib import Path
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output_file import kind_of
-from fx_explorer.session.untrusted.pt2_archive import SUFFIX
-from fx_explorer.worker.target.kind_of_file import check_is_python
+from fx_explorer.session.untrusted.given_program import check_is_python, is_exported, split_target
 from fx_explorer.worker.target.loading import top_level_names
 
 MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
-OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +51,13 @@ def locate(request: CaptureRequest) -> TargetPlace:
     if (file / "__main__.py").is_file():
         return TargetPlace(str(file), (file / "__main__.py").absolute(), is_script=True)
     check_file(file)
-    if file.suffix.lower() == SUFFIX and not request.as_script and not request.as_python:
+    if not request.as_script and not request.as_python and is_exported(file):
+        if name:
+            raise TargetError(f"{file} is no Python file, and offers no {name}: leave out :{name}")
         return TargetPlace(str(file), file.absolute(), is_exported=True)
-    if not request.as_python:
-        check_is_python(file)
+    check_is_python(file, as_python=request.as_python)
     is_script = request.as_script or not (name or request.call or request.inputs or offers_target(file))
     return TargetPlace(str(file), file.absolute(), object=name, is_script=is_script)
-
-
-def split_target(target: str) -> tuple[Path | None, str]:
-    """Return (file, object) of a target that is a file; (None, "") for a module."""
-    # First, since the name of a file may have a colon in it.
-    if target and Path(target).exists():
-        return Path(target), ""
-    file, colon, name = target.rpartition(":")
-    if colon and OBJECT_NAME.fullmatch(name) and (file.endswith(".py") or Path(file).is_file()):
-        return Path(file), name
-    looks_like_a_path = target.endswith((".py", SUFFIX)) or "/" in target
-    return (Path(target), "") if looks_like_a_path else (None, "")
 
 
 def check_file(file: Path) -> None:

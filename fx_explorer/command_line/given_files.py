@@ -1,0 +1,103 @@
+"""The files that a command line names as TARGET, A or B: what each is by its content, before anything of it is loaded.
+
+A package of AOTInductor becomes a session of its texts. An ``ExportedProgram`` is loaded by the
+worker, which can run code of whoever made it, so ``--trust`` is asked for; the app asks by itself.
+What a command has no use for is refused here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+from fx_explorer.client.trust import LOADS
+from fx_explorer.command_line.given_session import is_session
+from fx_explorer.errors import UsageError
+from fx_explorer.session import SessionReader
+from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+
+TAKE_NO_SESSION = ("capture", "run", "dynamic")
+"""Commands that compile what they are given."""
+
+SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
+"""Commands that have something to say of a package of AOTInductor. The others need a graph, or call the program."""
+
+
+def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> None:
+    """Put a session in the place of a package among the targets. ``until`` removes it.
+
+    Raises UnreadableProgramError for a file that cannot be what its name or beginning says, and UsageError for
+    an ExportedProgram without ``--trust`` and for what the command has no use for.
+    """
+    for field in ("target", "other"):
+        target = getattr(arguments, field, None)
+        if not isinstance(target, str) or not target:
+            continue
+        session = _resolved(command, target, arguments, until)
+        if session:
+            setattr(arguments, field, str(session))
+
+
+def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
+    """Return the session that was made of a package; None for any other target, which stays as it is."""
+    file, name = split_target(target)
+    if file is None or not file.exists() or not _is_to_be_looked_at(file):
+        return None
+    if is_session(str(file)):
+        if command in TAKE_NO_SESSION:
+            SessionReader(file).close()  # what cannot be read is told first
+            raise UsageError(
+                f"fx-explorer {command} is for targets: {file} is captured already. Look at it with: fx-explorer {file}"
+            )
+        return None
+    as_python = command == "run" or getattr(arguments, "as_python", False)
+    if as_python or not is_exported(file):
+        check_is_python(file, as_python=getattr(arguments, "as_python", False))
+        return None
+    return _exported(command, file, name, arguments, until)
+
+
+def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
+    """Check that an ExportedProgram may be loaded, and return None; make a session of a package, and return that."""
+    from fx_explorer.client.package_session import write_package_session  # not needed for Python files
+    from fx_explorer.session.untrusted.pt2_archive import read_pt2
+
+    archive = read_pt2(file)
+    if name:
+        raise UsageError(f"{file} is {kind_of_file(file).words}, and offers no {name}: leave out :{name}")
+    if archive.kind == "exported_program":
+        _check_trust(command, file, arguments)
+        return None
+    if command not in SHOW_PACKAGES:
+        raise UsageError(
+            f"{file} is a package of AOTInductor: it holds compiled code, and no program that fx-explorer {command} could "
+            f"work on. Give the program that it was made of. Its code is shown by: fx-explorer {file}"
+        )
+    folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
+    session = Path(folder) / f"{file.stem}.fxs"
+    write_package_session(archive, session)
+    arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
+    return session
+
+
+def _is_to_be_looked_at(file: Path) -> bool:
+    """Return whether the content of the file counts: not of a directory, unless it is called as a file of ours."""
+    return not file.is_dir() or (file.suffix.lower() in (SUFFIX, ".fxs") and not (file / "__main__.py").is_file())
+
+
+def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> None:
+    if arguments.trust:
+        return
+    if command == "explore" and is_on_terminal():
+        arguments.asks_to_load = file  # the app asks
+        return
+    raise UsageError(f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust.")
+
+
+def is_on_terminal() -> bool:
+    """Return whether the app can be shown, and ask."""
+    return sys.stdin.isatty() and sys.stdout.isatty()

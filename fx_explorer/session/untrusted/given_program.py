@@ -1,0 +1,71 @@
+"""The file that a target names, and whether it is a program: an ExportedProgram by its content, Python by its name as well.
+Nothing else is run unasked.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fx_explorer.errors import TargetError, UnreadableProgramError
+from fx_explorer.session.untrusted.kind_of_file import FileKind, kind_of_file
+
+OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+SUFFIX = ".pt2"
+"""What torch calls the files of torch.export and AOTInductor."""
+
+_PYTHON = (".py", ".pyw")
+
+
+def split_target(target: str) -> tuple[Path | None, str]:
+    """Return (file, object) of a target that is a file; (None, "") for a module."""
+    # First, since the name of a file may have a colon in it.
+    if target and Path(target).exists():
+        return Path(target), ""
+    file, colon, name = target.rpartition(":")
+    if colon and OBJECT_NAME.fullmatch(name) and (file.endswith(".py") or Path(file).is_file()):
+        return Path(file), name
+    looks_like_a_path = target.endswith((".py", SUFFIX)) or "/" in target
+    return (Path(target), "") if looks_like_a_path else (None, "")
+
+
+def is_exported(file: Path) -> bool:
+    """Return whether the file is, or is called as, what torch.export or AOTInductor saves: ``read_pt2`` tells
+    what is wrong with one that is not.
+    """
+    return kind_of_file(file).is_of_export or file.suffix.lower() == SUFFIX
+
+
+def check_is_python(file: Path, *, as_python: bool) -> None:
+    """Raise TargetError for a file that is no Python by its name, unless the user says that it is
+    (``as_python``), and for one that Python could not read whatever it is called. Without a suffix its
+    first line may say that it is Python.
+    """
+    found = kind_of_file(file)
+    if found.kind == "broken_archive":
+        from fx_explorer.session.untrusted.zip_archive import check_archive
+
+        check_archive(file)
+    if found.kind == "unreadable":
+        raise UnreadableProgramError(f"{file} is {found.words}. {found.advice_for(file)}.")
+    if not found.may_be_python:
+        raise TargetError(f"{file} is no Python file: it is {found.words}. {found.advice_for(file)}.")
+    if not as_python and not _is_called_python(file):
+        raise _no_python_by_name(file, found)
+
+
+def _is_called_python(file: Path) -> bool:
+    # A link may have any name, and lead to a Python file.
+    if {file.suffix, file.resolve().suffix} & {*_PYTHON}:
+        return True
+    with file.open("rb") as opened:
+        first_line = opened.readline(200)
+    return not file.suffix and first_line.startswith(b"#!") and b"python" in first_line
+
+
+def _no_python_by_name(file: Path, found: FileKind) -> TargetError:
+    return TargetError(
+        f"{file} is no Python file by its name; it looks like {found.words}. {found.advice_for(file)}. "
+        "If it is a Python program all the same, say so with --as-python."
+    )

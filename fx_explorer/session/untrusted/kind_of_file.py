@@ -1,0 +1,183 @@
+"""What kind of file something is. Its content says so and its name never does: this is the one place where it is decided.
+
+Of a zip archive the table of contents is read, under bounds; of any other file the beginning. Nothing is
+loaded, run or unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fx_explorer.errors import UnreadableProgramError
+from fx_explorer.output_file import kind_of
+
+Kind = Literal[
+    "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program", "aot_inductor", "archive",
+    "broken_archive", "binary", "log", "text",
+]  # fmt: skip
+"""``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive of anything else."""
+
+BEGINNING = 4096
+"""How many bytes are looked at."""
+
+SQLITE_HEADER = b"SQLite format 3\0"
+
+_ZIP = b"PK\x03\x04"
+
+_EMPTY_ZIP = b"PK\x05\x06"
+
+_LOG_LINE = re.compile(rb"^[VIWE]\d{4} \d\d:\d\d:\d\d")
+"""How torch's structured trace begins a record (torch/_logging/_internal.py,
+TorchLogsFormatter).
+"""
+
+GIVE_A_TARGET = "Give a target: file.py, file.py:object or package.module:object"
+
+_THE_PYTHON_FILE = "Give the Python file that makes the model"
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a file is."""
+
+    kind: Kind
+    words: str
+    """In words that follow "it is": ``a notebook``."""
+    advice: str = GIVE_A_TARGET
+    """What to do with it. ``{file}`` stands for its name."""
+
+    def advice_for(self, file: Path) -> str:
+        return self.advice.replace("{file}", shlex.quote(str(file)))
+
+    @property
+    def may_be_python(self) -> bool:
+        """Return whether Python could read it as a program."""
+        return self.kind in ("text", "log", "empty")
+
+    @property
+    def is_of_export(self) -> bool:
+        """Return whether it is what torch.export or AOTInductor saves."""
+        return self.kind in ("exported_program", "aot_inductor")
+
+
+_BINARY: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x1f\x8b", "compressed with gzip", "Unpack it first: gunzip -k {file}"),
+    (b"BZh", "compressed with bzip2", "Unpack it first: bunzip2 -k {file}"),
+    (b"\xfd7zXZ", "compressed with xz", "Unpack it first: unxz -k {file}"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it first: unzstd {file}"),
+    (b"\x7fELF", "a program or library for this machine", "Give the Python file that uses it"),
+    (b"\x89HDF", "HDF5 data, weights perhaps", _THE_PYTHON_FILE),
+    (b"\xff\xfe", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
+    (b"\xfe\xff", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
+)
+"""Beginning → what such a file is, and what to do with it."""
+
+_CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
+
+
+def kind_of_file(file: Path) -> FileKind:
+    """Return what the file is. What cannot be looked at is a kind, too: nothing is raised."""
+    try:
+        mode = file.stat().st_mode
+    except (OSError, ValueError):
+        return FileKind("missing", "not there")
+    if stat.S_ISDIR(mode):
+        return FileKind("directory", "a directory", "Name a file in it")
+    if not stat.S_ISREG(mode):  # reading a FIFO would wait for whoever writes to it
+        return FileKind("special", kind_of(mode), "Write it to a file first")
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(BEGINNING)
+    except OSError as error:
+        return FileKind("unreadable", f"a file that cannot be read ({error.strerror})", "Make it readable")
+    return _by_beginning(file, start)
+
+
+def _by_beginning(file: Path, start: bytes) -> FileKind:
+    if not start:
+        return FileKind("empty", "an empty file")
+    if start.startswith(SQLITE_HEADER):
+        return FileKind("sqlite", "an SQLite database", "If it is a session, look at it with: fx-explorer {file}")
+    if start.startswith((_ZIP, _EMPTY_ZIP)):
+        return _archive(file)
+    known = next(((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)), None)
+    if known:
+        return FileKind("binary", *known)
+    # A pickle, or safetensors: eight bytes of length, then JSON.
+    if start.startswith(b"\x80") or (start[8:9] == b"{" and b"dtype" in start):
+        return FileKind("binary", _CHECKPOINT, _THE_PYTHON_FILE)
+    if b"\0" in start:
+        if start.startswith(b"#!") and _ZIP in start:
+            return FileKind("binary", "a zip archive for Python to run", "Unpack it and name its directory")
+        return FileKind("binary", "binary data")
+    return _text(file, start)
+
+
+def _archive(file: Path) -> FileKind:
+    """Return what a zip archive holds. The layouts are those of torch/export/pt2_archive/constants.py."""
+    # Here, since zipfile takes 10 ms and few targets are archives.
+    from fx_explorer.session.untrusted.zip_archive import members_of, opened
+
+    try:
+        with opened(file) as archive:
+            names = {member.name for member in members_of(file, archive)}
+    except UnreadableProgramError:
+        return FileKind("broken_archive", "a zip archive that is damaged or cut off", "Save or copy it again")
+    if program_of(names):
+        return FileKind("exported_program", "an ExportedProgram (torch.export.save)", "Capture it with: fx-explorer {file}")
+    if any(name.startswith(AOT_FOLDER) for name in names):
+        return FileKind("aot_inductor", "a package of AOTInductor", "Look at it with: fx-explorer {file}")
+    if any(name.startswith("code/") for name in names):
+        return FileKind("archive", "a TorchScript archive (torch.jit.save)", _THE_PYTHON_FILE)
+    if "data.pkl" in names:
+        return FileKind("archive", _CHECKPOINT, _THE_PYTHON_FILE)
+    return FileKind("archive", "a zip archive", "Unpack it and name a Python file in it")
+
+
+AOT_FOLDER = "data/aotinductor/"
+
+_FORMER_PROGRAM = "serialized_exported_program.json"
+"""In the layout that torch.export.save wrote up to torch 2.7."""
+
+
+def program_of(names: set[str]) -> str:
+    """Return the member that is the graph of an ExportedProgram; empty where there is none."""
+    programs = sorted(name for name in names if name.startswith("models/") and name.endswith(".json"))
+    if programs and "archive_format" in names:
+        return programs[0]
+    return _FORMER_PROGRAM if _FORMER_PROGRAM in names else ""
+
+
+def _text(file: Path, start: bytes) -> FileKind:
+    if _LOG_LINE.match(start):
+        return FileKind("log", "a TORCH_TRACE log", f"Reading logs is not supported yet. {GIVE_A_TARGET}")
+    if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):
+        return FileKind("text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}")
+    return FileKind("text", "JSON" if _is_json(start) else "text")
+
+
+def _end_of(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - BEGINNING))
+        return opened.read(BEGINNING)
+
+
+def _is_json(start: bytes) -> bool:
+    """Return whether the text begins as JSON does. The document may be longer than its
+    beginning.
+    """
+    if not start.lstrip().startswith((b"{", b"[")):
+        return False
+    try:
+        json.loads(start)
+    except ValueError as error:
+        return isinstance(error, json.JSONDecodeError) and error.pos > len(start) // 2
+    except RecursionError:
+        return True
+    return True

@@ -1,0 +1,90 @@
+"""A zip archive that anybody may have written, read under bounds. Nothing of it is unpacked to disk."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.errors import UnreadableProgramError
+
+MOST_MEMBERS = 100_000
+MOST_TEXT = 64 << 20
+"""Bytes of one text; a wrapper of a large model has some MB."""
+
+MOST_INFLATED = 100
+"""How many times its size in the file a member may have: source code inflates ten times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One file in the archive."""
+
+    name: str
+    """Its path in the archive, without the folder that holds everything."""
+    stored_name: str
+    size_bytes: int
+    stored_bytes: int
+
+
+def opened(path: Path) -> zipfile.ZipFile:
+    """Open a file that begins as a zip archive. Raises UnreadableProgramError."""
+    cut_off = UnreadableProgramError(
+        f"{path} begins as a zip archive, and its table of contents is missing or damaged. It may have been cut off; save or "
+        "copy it again"
+    )
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise cut_off from error
+    except (OSError, ValueError, NotImplementedError, struct.error, EOFError, OverflowError) as error:
+        raise UnreadableProgramError(f"{path} cannot be read: {error}") from error
+    # Where the end of an archive is gone, zipfile finds that of one which lies in it, as example inputs do.
+    if min((one.header_offset for one in archive.filelist), default=0):
+        archive.close()
+        raise cut_off
+    return archive
+
+
+def check_archive(path: Path) -> None:
+    """Raise UnreadableProgramError, which says what is wrong with the archive, where something is."""
+    with opened(path) as archive:
+        members_of(path, archive)
+
+
+def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
+    """Return the files in it. Raises UnreadableProgramError for names that no honest archive has."""
+    listed = [one for one in archive.infolist() if not one.is_dir()]
+    if len(listed) > MOST_MEMBERS:
+        raise UnreadableProgramError(f"{path} has {len(listed):,} files in it, and at most {MOST_MEMBERS:,} are read")
+    names = [one.filename for one in listed]
+    if len(set(names)) != len(names):
+        raise UnreadableProgramError(f"{path} has two files of one name in it, so it cannot be said what it is")
+    for one in listed:
+        if one.filename.startswith("/") or ".." in one.filename.split("/") or "\\" in one.filename:
+            raise UnreadableProgramError(f"{path} names a file outside itself, {one.filename!r}: it was not written by torch")
+    tops = {name.partition("/")[0] for name in names if "/" in name}
+    top = f"{next(iter(tops))}/" if len(tops) == 1 and all("/" in name for name in names) else ""
+    return tuple(Member(one.filename.removeprefix(top), one.filename, one.file_size, one.compress_size) for one in listed)
+
+
+def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
+    """Return the content of a member. Raises UnreadableProgramError when it is damaged or too large."""
+    if member.size_bytes > MOST_TEXT:
+        raise UnreadableProgramError(
+            f"{path}: {member.name} has {member.size_bytes:,} bytes, and at most {MOST_TEXT:,} are read"
+        )
+    if member.size_bytes > MOST_INFLATED * member.stored_bytes + 4096:
+        raise UnreadableProgramError(
+            f"{path}: {member.name} inflates more than {MOST_INFLATED} times: it is no text of torch's"
+        )
+    try:
+        with archive.open(member.stored_name) as file:
+            content = file.read(member.size_bytes + 1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError) as error:
+        raise UnreadableProgramError(f"{path} is damaged: {member.name} cannot be read ({error})") from error
+    if len(content) != member.size_bytes:
+        raise UnreadableProgramError(f"{path} is damaged: {member.name} does not have the size that it says")
+    return content

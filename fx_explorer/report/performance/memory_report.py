@@ -21,6 +21,7 @@ from fx_explorer.analysis.memory.step import KINDS, Held
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
 from fx_explorer.analysis.memory.usage import BEFORE, Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
+from fx_explorer.analysis.saved_values import COMPUTED, saved_in_words, saved_total
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -49,6 +50,10 @@ class MemoryReport:
     """What the backward computes again, biggest first."""
     optimizer: str = ""
     """The optimizer whose state is counted; empty for none."""
+    saved: str = ""
+    """What is saved for the backward, as a sentence."""
+    saved_bytes: int = 0
+    """What the forward computes and saves, by AOTAutograd's graphs."""
 
     @cached_property
     def used(self) -> Usage:
@@ -56,7 +61,7 @@ class MemoryReport:
 
     @cached_property
     def sentences(self) -> list[str]:
-        return verdict(self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer)
+        return verdict(self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer, self.saved)
 
     def line(self, node: model.Node | None) -> str:
         """Return ``model.py:57``; empty where no line is known."""
@@ -74,7 +79,8 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
     memory = session_memory(reader)
     if optimizer:
         memory = replace(memory, step=with_optimizer(memory.step, optimizer))
-    return MemoryReport(memory, source_paths(reader), recomputed(reader), optimizer)
+    computed = saved_total(reader, *COMPUTED).size_bytes
+    return MemoryReport(memory, source_paths(reader), recomputed(reader), optimizer, saved_in_words(reader), computed)
 
 
 # text
@@ -207,7 +213,7 @@ def memory_object(report: MemoryReport) -> Json:
         "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward") if memory.is_known else "",
         "held_at_peak": [_held(report, one) for one in held[:BIGGEST]],
         "begin_bytes": used.begin_bytes,
-        "saved_bytes": memory.step.saved_bytes,
+        "saved_bytes": memory.step.saved_bytes if memory.is_known else report.saved_bytes,
         "elsewhere": dict(used.elsewhere),
         "unknown_sizes": used.unknown,
         "assumed": memory.step.assumed,

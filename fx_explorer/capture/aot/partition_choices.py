@@ -102,7 +102,7 @@ def add_partition_choices(recording: Recording, segment: Segment, partition: Cal
 
 def _who_decided(recording: Recording, partition: Callable[..., Any]) -> str:
     """Return what split a graph of which no cut was searched: the memory budget, or the backend and
-    its partition function, as ``aot_eager: default_partition``. Empty where torch's own function,
+    its partition function, as ``mine: default_partition``. Empty where torch's own function,
     which searches, found nothing to search.
     """
     if torch._functorch.config.activation_memory_budget == 0 and partition is not partitioners.default_partition:

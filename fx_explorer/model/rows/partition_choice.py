@@ -35,7 +35,7 @@ class PartitionChoice:
     ground: Ground
     reason: RepeatedName = ""
     """torch's words: ``cannot recompute: compute intensive op``; of ``no_cut`` who decided,
-    ``aot_eager: default_partition`` or ``BUDGET``. Empty where it is not known.
+    ``mine: default_partition`` or ``BUDGET``. Empty where it is not known.
     """
     weight: float = -1.0
     """What saving it costs in the cut, in weighted bytes; -1 when it is infinite or not known."""

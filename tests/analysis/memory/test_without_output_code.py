@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 
 from fx_explorer.analysis.memory.choices import choices, why
 from fx_explorer.report.performance.memory_report import memory_json, memory_report
@@ -78,10 +80,17 @@ def test_where_nothing_is_known_to_be_saved_the_reason_is_told(
     assert why_not in sentences[1]
 
 
+def mine(module: torch.fx.GraphModule, inputs: object) -> object:
+    return make_boxed_func(module.forward)
+
+
 def test_who_decided_without_a_cut_is_told(tmp_path: Path) -> None:
-    with recorded(tmp_path, "aot_eager") as reader:
+    def program(compile_: Compile) -> None:
+        torch.compile(Net(), backend=aot_autograd(fw_compiler=mine))(torch.randn(8, 32)).backward()
+
+    with record(tmp_path / "s.fxs", program) as reader:
         reasons = {why(row) for row in choices(reader).values() if row.choice == "saved"}
     assert reasons == {
-        "saved because the backward needs it: backend aot_eager splits the graph with torch's default_partition, "
+        "saved because the backward needs it: backend mine splits the graph with torch's default_partition, "
         "which saves whatever the backward needs"
     }

@@ -101,10 +101,15 @@ class GraphSupport:
 
 
 def backend_support(reader: SessionReader) -> list[GraphSupport]:
-    """Return what is known of each graph that was given to a backend other than Inductor; empty where
-    there was none.
+    """Return what is known of each graph that was given to a backend other than Inductor, in the variants
+    that are in use; empty where there was none.
     """
-    names, reports = compilation_names(reader), reports_in_use(reader)
+    return support_of(reader, reports_in_use(reader))
+
+
+def support_of(reader: SessionReader, reports: list[model.SupportReport]) -> list[GraphSupport]:
+    """Return what these reports say, graph by graph."""
+    names = compilation_names(reader)
     graphs = {graph.id: graph for graph in reader.by_ids(model.Graph, [one.graph for one in reports])}
     return [
         _of_graph(reader, one, graphs[one.graph], names.get(one.compilation, "")) for one in reports if one.graph in graphs

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from fx_explorer.analysis.backends.amounts import Amount, Summary
+from fx_explorer.analysis.backends.amounts import Amount, Summary, reports_in_use, summaries_of
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, Split, operator_rows
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import counted, listed, share, size
-from fx_explorer.model import Outcome
+from fx_explorer.model import Compilation, Outcome, SupportReport
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.support import latest_reports
 
 FLOPS_COUNTED = (
     "FLOPs are those that torch's own formulas count: matrix multiplications, convolutions and attention. Bytes are the "
@@ -40,6 +41,21 @@ def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list
         sentences += short_verdict(one)
         sentences += _more(one, [graph for graph in graphs if graph.report.backend == one.backend])
     return sentences
+
+
+def of_other_variants(reader: SessionReader) -> list[str]:
+    """Say of each variant that is not in use, and has another backend, how much that supports."""
+    used = {(one.compilation, one.backend) for one in reports_in_use(reader)}
+    rows = {one.id: one for one in reader.rows(Compilation) if not one.in_use}
+    by_variant: dict[int, list[SupportReport]] = defaultdict(list)
+    for one in latest_reports(reader):
+        if one.compilation in rows and (one.compilation, one.backend) not in used:
+            by_variant[one.compilation].append(one)
+    return [
+        f"Not in use, [{rows[variant].name}]: {' '.join(short_verdict(summary))}"
+        for variant, reports in by_variant.items()
+        for summary in summaries_of(reader, reports)
+    ]
 
 
 def short_verdict(one: Summary) -> list[str]:

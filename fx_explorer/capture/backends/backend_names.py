@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from fx_explorer.highlight import printable
+
 _IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
 """What is before the function in the name of a backend that is named with its file."""
 
@@ -29,9 +31,9 @@ def backend_name(compiler: Any) -> str:
     asked_for = getattr(compiler, "compiler_name", None)
     given = getattr(compiler, "compiler_fn", None)
     if asked_for and not (given is not None and asked_for in (getattr(given, "__name__", None), _repr_by_torch(given))):
-        return _IN_FILE.sub("", str(asked_for))
+        return printable(_IN_FILE.sub("", str(asked_for)))
     name = _name_of_object(compiler if given is None else given)
-    return "inductor" if name == "compile_fx" else _IN_FILE.sub("", name)
+    return "inductor" if name == "compile_fx" else printable(_IN_FILE.sub("", name))
 
 
 def _repr_by_torch(given: Any) -> str | None:

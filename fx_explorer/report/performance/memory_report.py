@@ -4,8 +4,6 @@ timeline.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,6 +22,7 @@ from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, wher
 from fx_explorer.analysis.saved_values import COMPUTED, saved_in_words, saved_total
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.highlight import printable
+from fx_explorer.report.csv_text import csv_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
 
@@ -159,12 +158,11 @@ def _in_markdown(text: str) -> str:
 
 def memory_csv(report: MemoryReport) -> str:
     """Return a line for each kernel call, with the bytes of each kind that are held during it."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS])
-    for moment in (_moment(report, row) for row in _every_call(report)):
-        writer.writerow([*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)])
-    return out.getvalue()
+    moments = (_moment(report, row) for row in _every_call(report))
+    return csv_text(
+        ["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS],
+        ([*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)] for moment in moments),
+    )
 
 
 _OF_MOMENT = ("compilation", "direction", "kernel", "file", "line", "module")

@@ -394,3 +394,32 @@ def test_a_backend_that_raises_still_has_what_it_supports(tmp_path: Path) -> Non
 def _no_compiled_code_left() -> Iterator[None]:
     yield
     torch._dynamo.reset()
+
+
+def test_views_in_dynamos_graph_move_no_bytes_and_what_copies_does(tmp_path: Path) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        wide = x.view(2, 8)
+        turned = wide.t().contiguous().reshape(4, 4)
+        first, second = torch.split(x, 2)
+        return (
+            turned,
+            torch.flatten(x) + 1,
+            torch.arange(3),
+            nn.functional.dropout(x, 0.5, False),
+            first * second,
+            x.t().reshape(16),
+        )
+
+    reader = recorded(tmp_path, eagerly, function, torch.randn(4, 4))
+    the_report(reader)
+    moved = {name: (row.flops, row.read_bytes, row.written_bytes) for name, row in said(reader).items()}
+    targets = {node.name: node.target for node in reader.rows(model.Node) if node.op.startswith("call_")}
+    found = [(targets[name].rpartition(".")[2], *figures) for name, figures in moved.items()]
+    nothing, whole, half = (0, 0, 0), 16 * 4, 8 * 4
+    assert sorted(found) == sorted(
+        [
+            *((view, *nothing) for view in ("view", "t", "t", "reshape", "split", "getitem", "getitem", "flatten", "dropout")),
+            *(("contiguous", 0, whole, whole), ("reshape", 0, whole, whole)),  # of what lies transposed
+            *(("add", 0, whole, whole), ("mul", 0, 2 * half, half), ("arange", 0, 0, 3 * 8)),
+        ]
+    )

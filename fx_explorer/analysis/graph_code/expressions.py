@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 SHORTENED = " …"
 """How the arguments of a node end that are longer than what a session keeps of them."""
 
-_DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
-_QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({_DEVICE}:\d+)\b""")
-_IS_DEVICE = re.compile(_DEVICE)
+DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
+"""How the text of a device begins."""
+_QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}:\d+)\b""")
+_IS_DEVICE = re.compile(DEVICE)
 _NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
 _OVERLOAD = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>""")
 """An operator that is an argument, as torch prints it: what with_effects calls."""

@@ -89,6 +89,13 @@ def test_a_size_has_the_value_that_it_had(captured: Captured) -> None:
         assert f"\n{name} = {known[name]}  # L[" in script
 
 
+def test_a_tensor_without_dimensions_may_stand_for_a_probability() -> None:
+    helpers: dict[str, Any] = {"torch": torch}
+    exec(HELPERS, helpers)
+    made = [helpers["tensor"]((), (), torch.float64, "cpu") for _ in range(50)]
+    assert all(0 <= one < 1 and one.dtype == torch.float64 for one in made)
+
+
 Written = Callable[..., Any]
 
 

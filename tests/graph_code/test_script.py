@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.script import UNKNOWN_SIZE, graph_script
+from fx_explorer.analysis.graph_code.script import HELPERS, UNKNOWN_SIZE, graph_script
 from fx_explorer.analysis.graph_code.written import SIGN, STRANGERS, written_graph
 from fx_explorer.session import SessionReader
 

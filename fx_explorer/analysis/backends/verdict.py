@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from fx_explorer.analysis.backends.amounts import Amount, Summary, reports_in_use, summaries_of
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, Split, operator_rows
+from fx_explorer.analysis.backends.writes import OutOfTurn
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import counted, listed, share, size
 from fx_explorer.model import Compilation, Outcome, SupportReport
@@ -153,7 +154,18 @@ def split_words(graph: GraphSupport) -> list[str]:
     support = {one.node.id: one.row.support for one in graph.nodes}
     for split in graph.splits:
         groups[operation(split.node), split.reason, support[split.node.id]].append(split)
-    return [*(_split(*key, found) for key, found in groups.items()), *_left_out(graph), *_apart(graph)]
+    told = [_split(*key, found) for key, found in groups.items()]
+    return [*told, *map(_out_of_turn, graph.out_of_turn), *_left_out(graph), *_apart(graph)]
+
+
+def _out_of_turn(one: OutOfTurn) -> str:
+    when, moved = ("before", "earlier") if one.reader.position < one.write.position else ("after", "later")
+    reader = f"{operation(one.reader)} ({one.reader.name})"
+    return (
+        f"Results may differ from PyTorch's: {operation(one.write)} ({one.write.name}) writes into memory that {reader} reads "
+        f"{when} it, and since segment {one.segment} has one of them, the write may run {moved} than that. torch's partitioner "
+        "follows values only."
+    )
 
 
 def _split(name: str, reason: str, support: str, found: Sequence[Split]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
@@ -74,6 +75,16 @@ def test_a_backend_has_the_name_that_the_user_gave_it(
     assert failures(reader) == []
     assert [row.backend for row in reader.rows(Compilation)] == [name]
     assert {row.backend for row in reader.rows(SupportReport)} <= {name}
+
+
+def test_a_function_that_is_compiled_ahead_of_its_calls_has_the_name_too(tmp_path: Path) -> None:
+    def program(compile: object) -> None:
+        ahead = torch.compile(f, backend=in_a_variable, fullgraph=True)
+        with torch._dynamo.config.patch(enable_aot_compile=True), contextlib.suppress(AssertionError):
+            ahead.aot_compile(((torch.ones(3),), {}))  # torch saves only what Inductor makes, and raises
+
+    reader = record(tmp_path / "s.fxs", program)
+    assert [row.backend for row in reader.rows(Compilation)] == ["in_a_variable"]
 
 
 def test_attempts_that_dynamo_began_anew_and_frames_without_a_graph_have_their_backend_in_a_thread(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from fx_explorer.analysis.backends.amounts import Amount, Summary, reports_in_us
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, Split, operator_rows
 from fx_explorer.analysis.backends.writes import OutOfTurn
 from fx_explorer.analysis.nodes import operation
-from fx_explorer.analysis.words import counted, listed, share, size
+from fx_explorer.analysis.words import careful_share, counted, listed, size
 from fx_explorer.model import Compilation, Outcome, SupportReport
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.support import latest_reports
@@ -83,8 +83,8 @@ def _how_much(one: Summary) -> str:
 
 
 def _shares(part: Amount, whole: Amount) -> str:
-    flops = f"{share(part.flops, whole.flops)} of the FLOPs, " if whole.flops else ""
-    return f"{flops}{share(part.size_bytes, whole.size_bytes)} of the bytes"
+    flops = f"{careful_share(part.flops, whole.flops)} of the FLOPs, " if whole.flops else ""
+    return f"{flops}{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
 def _segments(one: Summary) -> list[str]:
@@ -101,7 +101,7 @@ def _segments(one: Summary) -> list[str]:
 
 def _own_shares(part: Amount, whole: Amount) -> str:
     """Do as ``_shares`` without what is nothing."""
-    return _shares(part, whole) if part.flops else f"{share(part.size_bytes, whole.size_bytes)} of the bytes"
+    return _shares(part, whole) if part.flops else f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
 def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:

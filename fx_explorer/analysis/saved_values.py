@@ -10,6 +10,7 @@ from fx_explorer.analysis.documents import Place, place_of_node
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import InputNames, result_name
 from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.words import counted, in_file, listed, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.sources import source_paths
@@ -111,6 +112,32 @@ def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
     …).
     """
     return storage_total(row for row in _rows(reader) if not kinds or row.kind in kinds)
+
+
+BIGGEST = 3
+"""Saved values that a sentence names."""
+
+
+def saved_in_words(reader: SessionReader) -> str:
+    """Return what the forward saves for the backward as one sentence, with the biggest of what it
+    computes; empty where no graph tells.
+    """
+    whole, computed = saved_total(reader), saved_total(reader, *COMPUTED)
+    if not whole.count:
+        return ""
+    biggest = [one for one in saved_values(reader) if one.saved.kind in COMPUTED and not one.shares_with][:BIGGEST]
+    names = listed([_named(one) for one in biggest], BIGGEST)
+    return (
+        f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the backward: "
+        f"{size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} computed for that"
+        f"{f' (the biggest: {names})' if names else ''}; the rest are parameters, buffers and inputs, which are there anyway."
+    )
+
+
+def _named(value: SavedValue) -> str:
+    kept = kept_bytes(value.saved)
+    where = f" of {in_file(value.file, value.line)}" if value.file else ""
+    return f"{value.saved.name}{where} ({'of unknown size' if kept is None else size(kept)})"
 
 
 def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:

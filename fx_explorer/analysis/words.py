@@ -89,6 +89,14 @@ def share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
+def careful_share(part: float, whole: float) -> str:
+    """Return ``38 %``, and never 0 % for something or 100 % for less than all: ``<1 %``, ``>99 %``."""
+    rounded = share(part, whole)
+    if 0 < part < whole and rounded in ("0 %", "100 %"):
+        return "<1 %" if rounded == "0 %" else ">99 %"
+    return rounded
+
+
 def annotation_text(value: object) -> str:
     """Return an annotation as a name: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

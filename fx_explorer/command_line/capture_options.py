@@ -220,4 +220,7 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
     if arguments.use_caches:
         raise UsageError("--use-caches cannot be combined with --gpu: torch's caches are kept away from a virtual GPU")
     if arguments.backend not in GPU_BACKENDS:
-        raise UsageError(f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run its graphs")
+        raise UsageError(
+            f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run its graphs, and the GPU is "
+            "not there"
+        )

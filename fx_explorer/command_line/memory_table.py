@@ -63,7 +63,8 @@ def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:
 
 def _row(trial: BudgetTrial) -> tuple[str, ...]:
     if not trial.predicted["is_known"]:
-        return trial.name, "not known", "", "", *_measured(trial.measured)
+        saved = trial.figure("saved_bytes") if trial.predicted.get("saved_bytes") else 0
+        return trial.name, size(saved) if saved else "not known", "not known", "", *_measured(trial.measured)
     told = [size(bytes_) for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)]
     return trial.name, *told, *_measured(trial.measured)
 

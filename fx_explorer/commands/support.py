@@ -53,14 +53,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     """Print the support; say on stderr why there is none, and return False."""
-    from fx_explorer.analysis.backends.amounts import summaries
-    from fx_explorer.analysis.backends.support import backend_support
-    from fx_explorer.analysis.backends.verdict import why_unknown
+    from fx_explorer.analysis.backends.amounts import reports_to_show, summaries_of
+    from fx_explorer.analysis.backends.support import support_of
+    from fx_explorer.analysis.backends.verdict import of_other_variants, why_unknown
     from fx_explorer.report.support_report import FORMATS
 
-    graphs = backend_support(reader)
+    reports = reports_to_show(reader)
+    graphs = support_of(reader, reports)
     if not graphs:
         sys.stderr.write(printable(why_unknown(reader)) + "\n")
         return False
-    sys.stdout.write(FORMATS[arguments.format](str(arguments.target), summaries(reader), graphs))
+    for told in of_other_variants(reader):
+        sys.stderr.write(f"fx-explorer: {printable(told)}\n")
+    sys.stdout.write(FORMATS[arguments.format](str(arguments.target), summaries_of(reader, reports), graphs))
     return True

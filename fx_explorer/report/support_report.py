@@ -4,10 +4,8 @@ each graph's segments.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from fx_explorer.analysis.backends.amounts import Summary
@@ -17,6 +15,7 @@ from fx_explorer.analysis.backends.table import OPERATOR_HEADER, PART_HEADER, Ce
 from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, split_words, verdict
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.highlight import printable
+from fx_explorer.report.csv_text import csv_text
 
 SCHEMA = "fx-explorer/support/1"
 
@@ -62,16 +61,16 @@ def _in_markdown(text: str) -> str:
 
 def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return a line for each operator of each graph, in order."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("backend", "compilation", "graph", "direction", "node", *_COLUMNS))
+    return csv_text(("backend", "compilation", "graph", "direction", "node", *_COLUMNS), _operators(graphs))
+
+
+def _operators(graphs: Sequence[GraphSupport]) -> Iterator[tuple[object, ...]]:
     for graph in graphs:
         where = graph.report.backend, graph.compilation, graph.graph.stage, graph.graph.direction
         for one in graph.nodes:
             row = one.row
             numbers = ("" if number < 0 else number for number in (row.flops, row.read_bytes, row.written_bytes))
-            writer.writerow((*where, one.node.name, operation(one.node), row.support, row.segment or "", row.reason, *numbers))
-    return out.getvalue()
+            yield (*where, one.node.name, operation(one.node), row.support, row.segment or "", row.reason, *numbers)
 
 
 _COLUMNS = ("operator", "support", "segment", "reason", "flops", "read_bytes", "written_bytes")

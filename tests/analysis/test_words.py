@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.words import compile_error
+from fx_explorer.analysis.words import careful_share, compile_error
 
 
 def test_of_a_triton_error_the_place_and_what_is_wrong_are_said() -> None:
@@ -12,3 +12,12 @@ def test_of_a_triton_error_the_place_and_what_is_wrong_are_said() -> None:
 
 def test_another_compile_error_is_its_first_line() -> None:
     assert compile_error("ptxas fatal: no such target\nptxas info: none") == "ptxas fatal: no such target"
+
+
+def test_a_share_is_never_nothing_of_something_nor_all_of_less() -> None:
+    shares = {part: careful_share(part, 1_000) for part in (0, 1, 4, 5, 380, 994, 995, 996, 999, 1_000)}
+    assert (shares[0], shares[1_000], shares[380]) == ("0 %", "100 %", "38 %")
+    assert {shares[1], shares[4]} == {"<1 %"}
+    assert {shares[995], shares[996], shares[999]} == {">99 %"}
+    assert "100 %" not in {shares[part] for part in shares if part < 1_000}
+    assert careful_share(0, 0) == "0 %"

@@ -86,6 +86,10 @@ def test_the_table_has_a_row_for_each_node(hand: Hand, capsys: pytest.CaptureFix
         ("x", "(x,)", "{}"),
         ("", "()", "{}"),
         ("x, dtype = torch.float32", "(x,)", "{'dtype': torch.float32}"),
+        ("x, device = cpu, pin_memory = False", "(x,)", "{'device': device(type='cpu'), 'pin_memory': False}"),
+        ("x, cuda:1, dtype = torch.int8", "(x, device(type='cuda', index=1))", "{'dtype': torch.int8}"),
+        ("x, 'cuda:1'", "(x, 'cuda:1')", "{}"),
+        ("<OpOverload(op='aten.add', overload='Tensor')>, x", "(<OpOverload(op='aten.add', overload='Tensor')>, x)", "{}"),
         ("<what>, 1 …", "(<what>, 1 …)", "{}"),
     ],
 )

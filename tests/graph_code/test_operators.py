@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.code import DEEPEST, graph_code
+from fx_explorer.analysis.graph_code.expressions import Names, NotPythonError, importable
 from fx_explorer.analysis.graph_code.script import graph_script
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
@@ -133,3 +134,17 @@ def test_graphs_nested_deeper_than_any_of_torchs_become_a_sentence(written: Writ
     compile(text.text, "graph.py", "exec")
     assert text.text.count("class ") == DEEPEST
     assert text.missing == (f"Graphs are nested deeper than {DEEPEST} here; the inner ones are not part of this text.",)
+
+
+def test_every_operator_of_atens_can_be_called_by_name_but_what_reads_files() -> None:
+    registered = (name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    operators = [name.partition(".")[::2] for name in registered]
+    assert len(operators) > 2_000
+    assert {name for name, overload in operators if not can_be_called(f"aten.{name}.{overload or 'default'}")} == {"from_file"}
+
+
+def can_be_called(target: str) -> bool:
+    try:
+        return importable(target, Names()) == f"torch.ops.{target}"
+    except NotPythonError:
+        return False

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.script import UNKNOWN_SIZE, graph_script
+from fx_explorer.analysis.graph_code.script import HELPERS, UNKNOWN_SIZE, graph_script
 from fx_explorer.analysis.graph_code.written import SIGN, STRANGERS, written_graph
 from fx_explorer.session import SessionReader
 from tests.conftest import ROOT
@@ -89,6 +90,13 @@ def test_a_size_has_the_value_that_it_had(captured: Captured) -> None:
     assert used
     for name in used:
         assert f"\n{name} = {known[name]}  # L[" in script
+
+
+def test_a_tensor_without_dimensions_may_stand_for_a_probability() -> None:
+    helpers: dict[str, Any] = {"torch": torch}
+    exec(HELPERS, helpers)
+    made = [helpers["tensor"]((), (), torch.float64, "cpu") for _ in range(50)]
+    assert all(0 <= one < 1 and one.dtype == torch.float64 for one in made)
 
 
 Written = Callable[..., Any]

@@ -79,8 +79,9 @@ def test_a_session_whose_code_cannot_be_read_ends_with_1_and_says_why(
     path = write_training_step(tmp_path / "s.fxs").path
     assert cli.main(["memory", str(path)]) == 1
     told = capsys.readouterr().out
-    assert told.startswith("Nothing can be said about the memory of a step.")
+    assert told.startswith("The peak of a step cannot be predicted.")
     assert "The forward of [0/0] is not in it: " in told
+    assert "The forward saves " in told
 
 
 def test_the_view_has_a_row_for_each_line_and_draws_the_peak_full(transformer: Path) -> None:

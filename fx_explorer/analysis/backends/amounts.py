@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import graphs_in_use
+from fx_explorer.analysis.variants.lineage import graphs_in_use, root_name, variants_in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.support import SupportCount, latest_reports, segment_counts, support_counts
 
@@ -43,14 +43,37 @@ class Summary:
 
 
 def reports_in_use(reader: SessionReader) -> list[model.SupportReport]:
-    """Return the last report of each graph that is in use."""
-    used = graphs_in_use(reader)
-    return [one for one in latest_reports(reader) if used is None or one.graph in used]
+    """Return the last report of each graph that is in use, by the backend that is. Variants share
+    graphs, and each asks its own backend.
+    """
+    used, latest = graphs_in_use(reader), latest_reports(reader)
+    if used is None:
+        return latest
+    rows = {one.id: one for one in reader.rows(model.Compilation)}
+    backends = {root_name(one.name): one.backend for one in variants_in_use(reader)}
+
+    def is_in_use(one: model.SupportReport) -> bool:
+        row = rows.get(one.compilation)
+        return one.graph in used and row is not None and one.backend == backends.get(root_name(row.name))
+
+    # The last one that asks the same backend; dictionaries keep the order of the graphs.
+    return list({one.graph: one for one in latest if is_in_use(one)}.values())
+
+
+def reports_to_show(reader: SessionReader) -> list[model.SupportReport]:
+    """Return the reports in use, else those of the variants that are not: the user may have gone on
+    with another backend after the program had run with Inductor.
+    """
+    return reports_in_use(reader) or latest_reports(reader)
 
 
 def summaries(reader: SessionReader) -> list[Summary]:
-    """Return a summary for each backend that was given a graph; none for Inductor."""
-    reports = reports_in_use(reader)
+    """Return a summary for each backend that is in use and was given a graph; none for Inductor."""
+    return summaries_of(reader, reports_in_use(reader))
+
+
+def summaries_of(reader: SessionReader, reports: list[model.SupportReport]) -> list[Summary]:
+    """Return a summary for each backend that these reports are of."""
     if not reports:
         return []
     counts, segments = support_counts(reader), segment_counts(reader)

@@ -12,6 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.backends.amounts import Amount, reports_in_use
 from fx_explorer.analysis.backends.borders import Border, Crossing, borders, crossing_of
 from fx_explorer.analysis.backends.parts import Part, neighbours, parts_of
+from fx_explorer.analysis.backends.writes import OutOfTurn, out_of_turn
 from fx_explorer.analysis.documents import Document, graph_document
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.session import SessionReader
@@ -88,6 +89,8 @@ class GraphSupport:
     parts: tuple[ShownPart, ...]
     """In the order in which they can run; empty where it is not known which segments there are."""
     splits: tuple[Split, ...]
+    out_of_turn: tuple[OutOfTurn, ...]
+    """Writes in place that may come before or after what reads the same memory, other than in the graph."""
     is_circular: bool
     """Whether segments need one another, so that no order of them is right."""
 
@@ -101,10 +104,15 @@ class GraphSupport:
 
 
 def backend_support(reader: SessionReader) -> list[GraphSupport]:
-    """Return what is known of each graph that was given to a backend other than Inductor; empty where
-    there was none.
+    """Return what is known of each graph that was given to a backend other than Inductor, in the variants
+    that are in use; empty where there was none.
     """
-    names, reports = compilation_names(reader), reports_in_use(reader)
+    return support_of(reader, reports_in_use(reader))
+
+
+def support_of(reader: SessionReader, reports: list[model.SupportReport]) -> list[GraphSupport]:
+    """Return what these reports say, graph by graph."""
+    names = compilation_names(reader)
     graphs = {graph.id: graph for graph in reader.by_ids(model.Graph, [one.graph for one in reports])}
     return [
         _of_graph(reader, one, graphs[one.graph], names.get(one.compilation, "")) for one in reports if one.graph in graphs
@@ -118,7 +126,9 @@ def _of_graph(reader: SessionReader, report: model.SupportReport, graph: model.G
     values = {one.node.id: crossing_of(one.node, one.row) for one in known}
     nodes = tuple(one for one in known if not values[one.node.id].is_given)
     parts, splits, is_circular = _partitioned(reader, graph, values, nodes) if report.is_partitioned else ((), (), False)
-    return GraphSupport(report, compilation, graph, graph_document(graph, compilation), nodes, parts, splits, is_circular)
+    turned = out_of_turn(list(every.values()), edges_of_graph(reader, graph), [one.part for one in parts]) if parts else ()
+    document = graph_document(graph, compilation)
+    return GraphSupport(report, compilation, graph, document, nodes, parts, splits, tuple(turned), is_circular)
 
 
 def _partitioned(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fx_explorer.analysis.backends.borders import Crossing, size_of
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, amount_of
 from fx_explorer.analysis.nodes import operation
-from fx_explorer.analysis.words import counted, listed, share, size
+from fx_explorer.analysis.words import careful_share, counted, listed, size
 
 OPERATOR_HEADER = ("operator", "calls", "FLOPs", "bytes", "supported", "in segments", "reason")
 PART_HEADER = ("part", "operators", "FLOPs", "takes", "gives", "made of")
@@ -39,11 +39,7 @@ def _share(part: int, whole: int, without: int, count: int) -> str:
         return "?"
     if not part:
         return "?" if without else ""
-    return f"{_rounded(part, whole)}{'+' if without else ''}"
-
-
-def _rounded(part: int, whole: int) -> str:
-    return share(part, whole) if part * 200 >= whole else "<1 %"
+    return f"{careful_share(part, whole)}{'+' if without else ''}"
 
 
 def supported_in_words(row: OperatorRow) -> str:
@@ -59,7 +55,7 @@ def part_table(graph: GraphSupport) -> list[Cells]:
         (
             part_name(one),
             f"{one.amount.count:,}",
-            _rounded(one.amount.flops, whole.flops) if one.amount.flops else "",
+            careful_share(one.amount.flops, whole.flops) if one.amount.flops else "",
             border_words(one.takes.computed, one.takes.given),
             border_words(one.gives.crossings),
             made_of(one),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from fx_explorer.analysis.backends.amounts import Amount, Summary
+from fx_explorer.analysis.backends.amounts import Amount, Summary, reports_in_use, summaries_of
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, Split, operator_rows
+from fx_explorer.analysis.backends.writes import OutOfTurn
 from fx_explorer.analysis.nodes import operation
-from fx_explorer.analysis.words import counted, listed, share, size
-from fx_explorer.model import Outcome
+from fx_explorer.analysis.words import careful_share, counted, listed, size
+from fx_explorer.model import Compilation, Outcome, SupportReport
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.support import latest_reports
 
 FLOPS_COUNTED = (
     "FLOPs are those that torch's own formulas count: matrix multiplications, convolutions and attention. Bytes are the "
@@ -42,6 +44,21 @@ def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list
     return sentences
 
 
+def of_other_variants(reader: SessionReader) -> list[str]:
+    """Say of each variant that is not in use, and has another backend, how much that supports."""
+    used = {(one.compilation, one.backend) for one in reports_in_use(reader)}
+    rows = {one.id: one for one in reader.rows(Compilation) if not one.in_use}
+    by_variant: dict[int, list[SupportReport]] = defaultdict(list)
+    for one in latest_reports(reader):
+        if one.compilation in rows and (one.compilation, one.backend) not in used:
+            by_variant[one.compilation].append(one)
+    return [
+        f"Not in use, [{rows[variant].name}]: {' '.join(short_verdict(summary))}"
+        for variant, reports in by_variant.items()
+        for summary in summaries_of(reader, reports)
+    ]
+
+
 def short_verdict(one: Summary) -> list[str]:
     """Return how much a backend supports, and how much is in segments."""
     return [_how_much(one), *_segments(one)]
@@ -66,8 +83,8 @@ def _how_much(one: Summary) -> str:
 
 
 def _shares(part: Amount, whole: Amount) -> str:
-    flops = f"{share(part.flops, whole.flops)} of the FLOPs, " if whole.flops else ""
-    return f"{flops}{share(part.size_bytes, whole.size_bytes)} of the bytes"
+    flops = f"{careful_share(part.flops, whole.flops)} of the FLOPs, " if whole.flops else ""
+    return f"{flops}{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
 def _segments(one: Summary) -> list[str]:
@@ -84,7 +101,7 @@ def _segments(one: Summary) -> list[str]:
 
 def _own_shares(part: Amount, whole: Amount) -> str:
     """Do as ``_shares`` without what is nothing."""
-    return _shares(part, whole) if part.flops else f"{share(part.size_bytes, whole.size_bytes)} of the bytes"
+    return _shares(part, whole) if part.flops else f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
 def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
@@ -137,7 +154,18 @@ def split_words(graph: GraphSupport) -> list[str]:
     support = {one.node.id: one.row.support for one in graph.nodes}
     for split in graph.splits:
         groups[operation(split.node), split.reason, support[split.node.id]].append(split)
-    return [*(_split(*key, found) for key, found in groups.items()), *_left_out(graph), *_apart(graph)]
+    told = [_split(*key, found) for key, found in groups.items()]
+    return [*told, *map(_out_of_turn, graph.out_of_turn), *_left_out(graph), *_apart(graph)]
+
+
+def _out_of_turn(one: OutOfTurn) -> str:
+    when, moved = ("before", "earlier") if one.reader.position < one.write.position else ("after", "later")
+    reader = f"{operation(one.reader)} ({one.reader.name})"
+    return (
+        f"Results may differ from PyTorch's: {operation(one.write)} ({one.write.name}) writes into memory that {reader} reads "
+        f"{when} it, and since segment {one.segment} has one of them, the write may run {moved} than that. torch's partitioner "
+        "follows values only."
+    )
 
 
 def _split(name: str, reason: str, support: str, found: Sequence[Split]) -> str:

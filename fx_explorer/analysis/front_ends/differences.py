@@ -128,7 +128,7 @@ def _each_once(names: tuple[str, ...]) -> str:
 def _views(both: Beside) -> Iterator[str]:
     if not both.is_real:
         return
-    views = sum(map(_computes_nothing, both.other.calls))
+    views = sum(node.is_view for node in both.other.calls)
     if views:
         yield (
             f"Calls that compute nothing (views, getitems, sizes, memory without values): {views} of its own, "
@@ -137,12 +137,7 @@ def _views(both: Beside) -> Iterator[str]:
 
 
 def _views_of(seen: Seen) -> int:
-    return sum(_computes_nothing(node) or node.target in _VIEW_METHODS for node in seen.calls)
-
-
-def _computes_nothing(node: model.Node) -> bool:
-    """Return whether a call computes nothing. Python's own arithmetic does where it gives a tensor."""
-    return node.is_view and not (node.target.startswith("_operator.") and node.shape is not None)
+    return sum(node.is_view or node.target in _VIEW_METHODS for node in seen.calls)
 
 
 _VIEW_METHODS = (

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 SHORTENED = " …"
 """How the arguments of a node end that are longer than what a session keeps of them."""
 
-_DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
-_QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({_DEVICE}:\d+)\b""")
-_IS_DEVICE = re.compile(_DEVICE)
+DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
+"""How the text of a device begins."""
+_QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}:\d+)\b""")
+_IS_DEVICE = re.compile(DEVICE)
 _NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
 _OVERLOAD = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>""")
 """An operator that is an argument, as torch prints it: what with_effects calls."""
@@ -269,6 +270,9 @@ _NEVER = re.compile(
 )
 """Names that reach files, processes or the interpreter: no graph of torch's calls them, and a made-up session might."""
 
+_BITWISE = re.compile(r"(torch\.ops\.)?aten\.__i?(and|or|xor|lshift|rshift)__\.\w+")
+"""Operators of torch's that are called as Python's methods are: ``torch.export`` has them for ``&``."""
+
 _OWN_MODULES = re.compile(
     r"torch\.(_functorch|_inductor|_dynamo|_higher_order_ops|_export|_prims|_refs|distributed|nn\.attention)\."
 )
@@ -279,7 +283,7 @@ def importable(target: str, names: Names) -> str:
     if not _DOTTED.fullmatch(target):
         raise NotPythonError(f"it calls {_short(target)}, which has no name that could be imported")
     root, _, rest = target.partition(".")
-    if _NEVER.search(target) or (root == "torch" and not _OPERATIONS.fullmatch(target)):
+    if (_NEVER.search(target) and not _BITWISE.fullmatch(target)) or (root == "torch" and not _OPERATIONS.fullmatch(target)):
         raise NotPythonError(f"it calls {_short(target)}, which is no operation of a graph")
     if root == "builtins" and rest in _SAFE_BUILTINS:
         return rest

@@ -48,10 +48,13 @@ def device_here(name):
 
 
 def tensor(size, stride, dtype, where):
-    """Return a tensor that lies in memory as in the program, with random content; whole numbers are 0 or 1."""
+    """Return a tensor that lies in memory as in the program, with random content; whole numbers are 0 or 1.
+
+    One without dimensions is between 0 and 1: it may stand for a number, as a probability or a scale.
+    """
     length = 1 + sum((n - 1) * step for n, step in zip(size, stride)) if 0 not in size else 0
     if dtype.is_floating_point or dtype.is_complex:
-        memory = torch.randn(length).to(dtype)
+        memory = (torch.randn(length) if size else torch.rand(length)).to(dtype)
     else:
         memory = torch.randint(0, 2, (length,)).to(dtype)
     return memory.to(device_here(where)).as_strided(size, stride)

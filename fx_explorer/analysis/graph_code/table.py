@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.code import GraphText
+from fx_explorer.analysis.graph_code.expressions import DEVICE
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -36,17 +38,44 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def split_arguments(text: str) -> tuple[str, str]:
-    """Return ``(x, 0.5)`` and ``{'memory_format': torch.contiguous_format}`` for the arguments of a node; the text as it is
-    where it is no Python.
+    """Return ``(x, 0.5)`` and ``{'memory_format': torch.contiguous_format}`` for the arguments of a node, with devices as torch
+    prints them; the text as it is where it is no Python.
     """
     if not text:
         return "()", "{}"
+    kept: list[str] = []
     try:
-        call = ast.parse(f"f({text}\n)", mode="eval").body
+        call = ast.parse(f"f({_as_python(text, kept)}\n)", mode="eval").body
         if not isinstance(call, ast.Call):
             return f"({text})", "{}"
         positional = ", ".join(map(ast.unparse, call.args))
-        named = ", ".join(f"{one.arg!r}: {ast.unparse(one.value)}" for one in call.keywords)
+        named = ", ".join(f"{one.arg!r}: {_named(one)}" for one in call.keywords)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return f"({text})", "{}"
-    return f"({positional}{',' * (len(call.args) == 1)})", f"{{{named}}}"
+    args, kwargs = f"({positional}{',' * (len(call.args) == 1)})", f"{{{named}}}"
+    return _put_back(args, kept), _put_back(kwargs, kept)
+
+
+_NO_PYTHON = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}):(\d+)\b|(<OpOverload\([^<>]*\)>)""")
+_KEPT = re.compile(r"\b_kept_(\d+)_\b")
+
+
+def _as_python(text: str, kept: list[str]) -> str:
+    """Return the arguments with names in the place of operators and of devices with a number, which are put into ``kept``."""
+
+    def name(found: re.Match[str]) -> str:
+        if found[1]:
+            return found[1]
+        kept.append(found[4] or f"device(type={found[2]!r}, index={found[3]})")
+        return f"_kept_{len(kept) - 1}_"
+
+    return _NO_PYTHON.sub(name, text)
+
+
+def _put_back(text: str, kept: list[str]) -> str:
+    return _KEPT.sub(lambda found: kept[int(found[1])] if int(found[1]) < len(kept) else found[0], text)
+
+
+def _named(one: ast.keyword) -> str:
+    written = ast.unparse(one.value)
+    return f"device(type={written!r})" if one.arg == "device" and re.fullmatch(DEVICE, written) else written

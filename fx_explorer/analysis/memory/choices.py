@@ -10,6 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted, size
+from fx_explorer.model.rows.partition_choice import BUDGET
 from fx_explorer.session import SessionReader
 
 _WORDS = {
@@ -73,7 +74,7 @@ def why(choice: model.PartitionChoice) -> str:
 
 def _why_saved(choice: model.PartitionChoice) -> str:
     if choice.ground == "no_cut":
-        return "saved without a choice: torch made no cut of this graph"
+        return f"saved because the backward needs it: {_who_decided(choice)}"
     if choice.ground == "cut":
         return f"saved because that is the smallest cut; {_weight(choice)}"
     if choice.reason.endswith(INPUT):
@@ -87,8 +88,20 @@ def _why_recomputed(choice: model.PartitionChoice) -> str:
     if choice.ground == "cannot_save":
         return f"computed again because it is never saved: {_reason(choice)}"
     if choice.ground == "no_cut":
-        return "computed again without a choice: torch made no cut of this graph"
+        return f"computed again in the backward: {_who_decided(choice)}"
     return f"computed again from saved values; {_weight(choice)}"
+
+
+def _who_decided(choice: model.PartitionChoice) -> str:
+    """Say who split a graph of which no smallest cut was searched."""
+    if choice.reason == BUDGET:
+        return "the memory budget is 0, so nothing is saved but what comes into the graph from outside"
+    backend, _, function = choice.reason.partition(": ")
+    if function == "default_partition":
+        return f"backend {backend} splits the graph with torch's {function}, which saves whatever the backward needs"
+    if function:
+        return f"backend {backend} splits the graph with {function}, which gives no reasons"
+    return "the partitioner weighed nothing in this graph, since there was nothing to choose or its memory budget is 0"
 
 
 def _reason(choice: model.PartitionChoice) -> str:

@@ -35,6 +35,10 @@ class SessionMemory:
     """Whether Python runs between the graphs: what that allocates is not known."""
     is_watched: bool = False
     """Whether it was seen for how long the program holds what its graphs return."""
+    without_code: tuple[str, ...] = ()
+    """The backends beside Inductor that compiled graphs and wrote no output code."""
+    nothing_saved: str = ""
+    """Why no graph tells what is saved for the backward, as a sentence; empty where one does."""
 
     @property
     def is_known(self) -> bool:
@@ -51,7 +55,23 @@ def session_memory(reader: SessionReader) -> SessionMemory:
     segments = [segment for segment in found if segment]
     step = step_of(reader, segments, tangents_are_held=_tangents_are_held(reader, segments))
     is_watched = bool(reader.count(model.ReturnedStorage))
-    return SessionMemory(step, tuple(unread), left_out, bool(reader.count(model.GraphBreak)), is_watched)
+    others = tuple(dict.fromkeys(one.backend for one in compilations if _is_without_code(reader, one)))
+    nothing_saved = next(filter(None, map(_why_nothing_saved, compilations)), "")
+    has_breaks = bool(reader.count(model.GraphBreak))
+    return SessionMemory(step, tuple(unread), left_out, has_breaks, is_watched, others, nothing_saved)
+
+
+def _why_nothing_saved(compilation: model.Compilation) -> str:
+    missing = compilation.missing_stages or {}
+    if "forward" in missing:
+        return f"What is saved for the backward is not known either: {missing['forward']}."
+    return f"Nothing is saved for a backward: {missing['backward']}." if "backward" in missing else ""
+
+
+def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> bool:
+    """Return whether a backend compiled a graph and Inductor had no part in it."""
+    stages = {one.stage for one in documents_of_variant(reader, compilation)}
+    return "dynamo" in stages and not stages & {"pre_grad", "post_grad", "output_code"} and compilation.backend != "inductor"
 
 
 def _of_one_step(reader: SessionReader) -> tuple[list[model.Compilation], int]:
@@ -105,14 +125,15 @@ def _replayed(
 ) -> GraphMemory | str:
     """Return a graph's replay, or why there is none."""
     try:
-        return graph_memory(reader, compilation, lowered.graph, _only(lowered.codes), symbols)
+        return graph_memory(reader, compilation, lowered.graph, _only(lowered.codes, compilation), symbols)
     except UnreadableCode as error:
         return str(error)
 
 
-def _only(codes: list[model.Artifact]) -> model.Artifact:
+def _only(codes: list[model.Artifact], compilation: model.Compilation) -> model.Artifact:
     if not codes:
-        raise UnreadableCode("no output code was made for it")
+        whose = "" if compilation.backend == "inductor" else f"by backend {compilation.backend}"
+        raise UnreadableCode(f"no output code was made for it {whose}".rstrip())
     if len(codes) > 1:
         raise UnreadableCode("it was compiled in regions, and what runs between them is not known")
     return codes[0]

@@ -33,15 +33,35 @@ KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
 """What is not counted where the GPU was asked what each library call takes."""
 
 
-def verdict(memory: SessionMemory, used: Usage, paths: dict[int, str], recomputed: str = "", optimizer: str = "") -> list[str]:
+def verdict(
+    memory: SessionMemory, used: Usage, paths: dict[int, str], recomputed: str = "", optimizer: str = "", saved: str = ""
+) -> list[str]:
     """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what the
-    backward computes again, ``optimizer`` the name of the one whose state is counted.
+    backward computes again, ``optimizer`` the name of the one whose state is counted, ``saved`` a
+    sentence on what is saved for the backward, told where the peak is not known.
     """
     if not memory.is_known:
-        why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
-        return ["Nothing can be said about the memory of a step.", *why]
+        return _not_predicted(memory, list(filter(None, [saved, recomputed])))
     told = [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used)]
     return [*told[:3], *filter(None, [recomputed]), *told[3:], *_optimizer(used, optimizer), _not_counted(used, optimizer)]
+
+
+def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
+    """Say why there is no peak, and what is known all the same."""
+    backends = memory.without_code
+    if backends:
+        which = f"backend {backends[0]} writes" if len(backends) == 1 else f"backends {listed(backends, len(backends))} write"
+        none = (
+            f"The peak of a step cannot be predicted: it is read from the code that Inductor writes, and {which} none. "
+            "--measure measures it."
+        )
+        return [none, *(known or filter(None, [memory.nothing_saved]))]
+    why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
+    return (
+        ["Nothing can be said about the memory of a step.", *why]
+        if not known
+        else ["The peak of a step cannot be predicted.", *why, *known]
+    )
 
 
 def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:

@@ -167,7 +167,7 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
             _add_aot_graph(recording, segment, backward, "backward")
             add_saved_tensors(recording, segment)
         with recording.noting("why values are saved or computed again", "forward"):
-            add_partition_choices(recording, segment)
+            add_partition_choices(recording, segment, partition)
         return forward, backward
 
     return partition_and_record

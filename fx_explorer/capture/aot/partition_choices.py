@@ -27,7 +27,7 @@ from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import PartitionChoice
-from fx_explorer.model.rows.partition_choice import Choice, Ground
+from fx_explorer.model.rows.partition_choice import BUDGET, Choice, Ground
 
 
 @dataclass(frozen=True)
@@ -81,22 +81,38 @@ def _cut(joint: torch.fx.Graph, graph: Any, saved: list[torch.fx.Node]) -> MinCu
     return MinCut(graph.adj, frozenset(node.name for node in saved), distances)
 
 
-def add_partition_choices(recording: Recording, segment: Segment) -> None:
+def add_partition_choices(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> None:
     """Add a row for each value that is saved, and for each operation of the forward that the backward
-    does again.
+    does again. ``partition`` is the function that split the joint graph.
     """
     forward, backward = segment.aot["forward"], segment.aot["backward"]
     saved = {row.name for row in segment.saved.values() if row.kind != "number"}
     again = {node.name for node in backward.ids if node.op == "call_function"}
     cut = _decisive(segment.cuts, saved)
     chosen = [(node, _choice(node, saved, again)) for node in forward.ids]
-    rows = [_row(recording, forward, node, choice, cut) for node, choice in chosen if choice]
+    without = "" if cut else _who_decided(recording, partition)
+    rows = [_row(recording, forward, node, choice, cut or without) for node, choice in chosen if choice]
     recording.writer.add_all(rows)
     segment.cuts.clear()
     if cut is not None and not _tells_reasons(cut):
         recording.unavailable(
             "why torch rules out that a value is computed again", f"torch {torch.__version__} does not note it in its cut"
         )
+
+
+def _who_decided(recording: Recording, partition: Callable[..., Any]) -> str:
+    """Return what split a graph of which no cut was searched: the memory budget, or the backend and
+    its partition function, as ``mine: default_partition``. Empty where torch's own function,
+    which searches, found nothing to search.
+    """
+    if torch._functorch.config.activation_memory_budget == 0 and partition is not partitioners.default_partition:
+        return BUDGET
+    while isinstance(partition, functools.partial):
+        partition = partition.func
+    backend = recording.of(recording.compilation_name()).backend or recording.request.backend
+    if backend == "inductor" or partition is partitioners.min_cut_rematerialization_partition:
+        return ""
+    return f"{backend}: {getattr(partition, '__name__', None) or type(partition).__name__}"
 
 
 def _tells_reasons(cut: MinCut) -> bool:
@@ -119,11 +135,13 @@ def _decisive(cuts: list[MinCut], saved: set[str]) -> MinCut | None:
 
 
 def _row(
-    recording: Recording, forward: RecordedGraph, node: torch.fx.Node, choice: Choice, cut: MinCut | None
+    recording: Recording, forward: RecordedGraph, node: torch.fx.Node, choice: Choice, decided_by: MinCut | str
 ) -> PartitionChoice:
+    cut = decided_by if isinstance(decided_by, MinCut) else None
     value = node_value(node)
     size_bytes = known_bytes(value.numel() * value.element_size()) if isinstance(value, torch.Tensor) else -1
-    ground, reason = _ground(_computing(node).name, cut) if cut else ("no_cut", "")
+    without_cut: tuple[Ground, str] = ("no_cut", str(decided_by))
+    ground, reason = _ground(_computing(node).name, cut) if cut else without_cut
     weight = _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf) if cut else math.inf
     return PartitionChoice(
         id=0,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.highlight import printable
 from fx_explorer.session.bounds import shortened
 
 T = TypeVar("T")
@@ -65,8 +66,8 @@ def error_in_words(error: BaseException) -> str:
 
 
 def name_of(value: object, problems: Problems, otherwise: str, what: str = "name") -> str:
-    """Return a name as one short line; of what is no text, its text. ``what`` says what it is to
-    be.
+    """Return a name as one short line that cannot steer a terminal; of what is no text, its text.
+    ``what`` says what it is to be.
     """
     if not isinstance(value, str):
         problems.add(f"its {what} is of type {type(value).__name__}, not a text")
@@ -74,8 +75,8 @@ def name_of(value: object, problems: Problems, otherwise: str, what: str = "name
     # Cut once, so that the count is of all that was given; a name of a few lines becomes one line first.
     text = str(value).strip()
     if len(text) > 10 * MAX_NAME:
-        return " ".join(shortened(text, MAX_NAME).split())
-    return shortened(" ".join(text.split()), MAX_NAME) or otherwise
+        return printable(" ".join(shortened(text, MAX_NAME).split()))
+    return printable(shortened(" ".join(text.split()), MAX_NAME)) or otherwise
 
 
 Graph = Any

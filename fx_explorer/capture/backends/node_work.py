@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.recording.rows.graphs import computes_nothing, node_value, target_name
@@ -39,6 +40,17 @@ class Work:
     result_bytes: int = UNKNOWN
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is known of a call that was run."""
+
+    flops: int = UNKNOWN
+    computes: bool = True
+    """Whether it called any operator that is no view: ``x.view``, and ``reshape`` or ``contiguous`` of
+    what lies so already, call none.
+    """
+
+
 def work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, Work]:
     """Return the work of every node but the output, in order."""
     counter = _WorkCounter()
@@ -49,23 +61,26 @@ class _WorkCounter:
     """Counts the work of the nodes of one graph."""
 
     def __init__(self) -> None:
-        self._counted: dict[object, int] = {}
+        self._counted: dict[object, Run] = {}
 
     def of(self, node: torch.fx.Node) -> Work:
         result = _bytes_of([node])
         if computes_nothing(node, target_name(node)):
             return Work(0, 0, 0, result)
-        return Work(self._flops(node), _bytes_of(node.all_input_nodes), result, result)
+        run = self._run(node)
+        if not run.computes:
+            return Work(0, 0, 0, result)
+        return Work(run.flops, _bytes_of(node.all_input_nodes), result, result)
 
-    def _flops(self, node: torch.fx.Node) -> int:
+    def _run(self, node: torch.fx.Node) -> Run:
         if isinstance(node.target, torch._ops.OpOverload) and not _is_made_of_others(node.target):
-            return min(flops_of_call(node), _LARGEST)
+            return Run(min(flops_of_call(node), _LARGEST))
         if not _may_be_run(node):
-            return UNKNOWN
+            return Run()
         key = (node.op, *(same_operations(node) or (node,)))
         if key not in self._counted and len(self._counted) < MOST_COUNTED:
-            self._counted[key] = min(_flops_of_run(node), _LARGEST)
-        return self._counted.get(key, UNKNOWN)
+            self._counted[key] = _run_of(node)
+        return self._counted.get(key, Run())
 
 
 def _is_made_of_others(operator: torch._ops.OpOverload) -> bool:
@@ -77,30 +92,50 @@ _TORCHS = ("torch", "_operator", "builtins", "math")
 
 
 def _may_be_run(node: torch.fx.Node) -> bool:
-    """Return whether the call is one of torch's on tensors: nothing of the program's is run, and
-    nothing that switches something on or off.
+    """Return whether the call is one of torch's that takes or makes tensors: nothing of the program's is
+    run, and nothing that switches something on or off.
     """
     is_torchs = node.op == "call_method" or str(getattr(node.target, "__module__", "")).partition(".")[0] in _TORCHS
     is_call = node.op in ("call_function", "call_method") and not isinstance(node.target, torch._ops.HigherOrderOperator)
-    takes_tensors = any(isinstance(node_value(one), torch.Tensor) for one in node.all_input_nodes)
-    return is_call and takes_tensors and (is_torchs or isinstance(node.target, torch._ops.OpOverload))
+    has_tensors = any(isinstance(node_value(one), torch.Tensor) for one in (node, *node.all_input_nodes))
+    return is_call and has_tensors and (is_torchs or isinstance(node.target, torch._ops.OpOverload))
 
 
-def _flops_of_run(node: torch.fx.Node) -> int:
-    """Return the operations that torch counts while a call is run with fake tensors; -1 where it
-    cannot be run so.
+def _run_of(node: torch.fx.Node) -> Run:
+    """Return what torch does while a call is run with fake tensors; nothing is known where it cannot be
+    run so.
     """
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
             arguments, keywords = torch.fx.map_arg((node.args, node.kwargs), _fake_of)
-            with FlopCounterMode(display=False) as counter:
+            with FlopCounterMode(display=False) as counter, _Operators() as called:
                 if node.op == "call_method":
                     getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
                 else:
                     node.target(*arguments, **keywords)
-            return int(counter.get_total_flops())
+            return Run(min(int(counter.get_total_flops()), _LARGEST), called.computes)
     except Exception:  # noqa: BLE001  (torch refuses calls with fake tensors in many ways; -1 says so)
-        return UNKNOWN
+        return Run()
+
+
+class _Operators(TorchDispatchMode):
+    """Notes whether any operator is called that is no view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.computes = False
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        is_view = getattr(function, "is_view", False) or function in _ALIASES
+        # Questions about a tensor (``prim.device``) come here, too.
+        has_tensors = any(isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves(result))
+        self.computes = self.computes or (has_tensors and not is_view)
+        return result
+
+
+_ALIASES = (torch.ops.aten._unsafe_view.default, torch.ops.aten.lift_fresh.default)
+"""Operators that hand memory on without being marked as views."""
 
 
 def _fake_of(node: torch.fx.Node) -> Any:

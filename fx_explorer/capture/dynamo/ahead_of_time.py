@@ -17,6 +17,7 @@ from typing import Any
 
 from torch._dynamo import convert_frame
 
+from fx_explorer.capture.backends.backend_names import backend_name
 from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
@@ -69,7 +70,7 @@ def file_hook(recording: Recording) -> Iterator[None]:
 def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile_to_save(*args: Any, **kwargs: Any) -> Any:
-        backend = next((str(one.compiler_name) for one in (*args, *kwargs.values()) if hasattr(one, "compiler_name")), "")
+        backend = next((backend_name(one) for one in (*args, *kwargs.values()) if hasattr(one, "compiler_name")), "")
         with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, backend):
             return original(*args, **kwargs)
 

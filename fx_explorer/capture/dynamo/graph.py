@@ -1,15 +1,14 @@
 """Dynamo: the graph of every segment.
 
-Hook: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each graph,
-whatever the backend).
+Hooks: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each graph,
+whatever the backend), and ``OutputGraph.__init__``, where an attempt at a frame begins.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,17 +16,16 @@ from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.backends.asking import answerer, given_to_backend
+from fx_explorer.capture.backends.backend_names import backend_name
 from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 
-_IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
-"""What is before the function in the name of a backend that is named with its file."""
 
-
-def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def graph_hook(recording: Recording) -> Iterator[None]:
     """Record each graph that Dynamo hands to the backend, and hand it on through the recording's
     boundary. A graph that is analysed again is set aside first, and an error of the backend is
     noted.
@@ -68,7 +66,28 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
 
         return call_user_compiler
 
-    return patched(OutputGraph, "call_user_compiler", make)
+    attempt = functools.partial(_noting_its_backend, recording)
+    with patched(OutputGraph, "__init__", attempt), patched(OutputGraph, "call_user_compiler", make):
+        yield
+
+
+def _noting_its_backend(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Note which backend a frame is compiled for when an attempt at it begins: it may end without a
+    graph, and torch says nothing of it.
+    """
+
+    @functools.wraps(original)
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        with recording.noting("the backend of a compilation", "dynamo"):
+            name = recording.compilation_name()
+            row = recording.of(name).row
+            if row is not None and name not in recording.captured_ahead:
+                backend = recording.of(name).backend = backend_name(self.compiler_fn) or recording.request.backend
+                if backend != row.backend:
+                    recording.change_compilation(name, backend=backend)
+
+    return begin
 
 
 def _with_inputs(
@@ -77,12 +96,3 @@ def _with_inputs(
     segment = recording.segment()
     with given_to_backend(recording, segment.answerer, segment.dynamo, module):
         return call(output_graph, module, inputs)
-
-
-def backend_name(compiler: Any) -> str:
-    """Return ``inductor`` for torch's own wrapper, else the function's name, without its file."""
-    name = getattr(compiler, "compiler_name", None) or getattr(compiler, "__name__", None)
-    inner = getattr(compiler, "_torchdynamo_orig_backend", None)
-    if inner is not None and inner is not compiler:
-        return backend_name(inner)
-    return "inductor" if name == "compile_fx" else _IN_FILE.sub("", str(name or ""))

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.inspecting import backward_at_once
 from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs
 from fx_explorer.capture.recording.rows.error_lines import one_line
@@ -148,7 +149,9 @@ def _compile_outside(stepper: Stepper, kept: CapturedSegment, variant: Variant, 
     """
 
     def compile_here(module: torch.fx.GraphModule) -> Any:
-        made = stepper.compiler(kept)(module, kept.inputs)
+        compiler, segment = stepper.compiler(kept), stepper.recording.segment()
+        with given_to_backend(stepper.recording, segment.answerer, segment.dynamo, module):
+            made = compiler(module, kept.inputs)
         if not callable(made):  # Dynamo asks for no more either
             raise UsageError(f"the backend returned {one_line(repr(made))}, which cannot be called")
         return made

@@ -14,6 +14,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from fx_explorer.capture.backends.asking import answerer
+from fx_explorer.capture.backends.backend_names import backend_name
 from fx_explorer.capture.options import settings
 from fx_explorer.capture.options.compilers import Compiler, compiler_for
 from fx_explorer.capture.recording import stages
@@ -136,7 +138,7 @@ class Stepper:
     def as_current(self, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
         """Record what is compiled inside the block under ``variant``."""
         state = self.recording.of(kept.name)
-        before = state.segment, state.variant, self.current.get(kept.name)
+        before = state.segment, state.variant, state.backend, self.current.get(kept.name)
         state.segment = variant.segment
         if variant.row.variant_of:
             state.variant = variant.row.id
@@ -150,9 +152,9 @@ class Stepper:
         if self.is_outside:
             self._put_back(kept.name, *before)
 
-    def _put_back(self, name: str, segment: Segment | None, variant_id: int, variant: Variant | None) -> None:
+    def _put_back(self, name: str, segment: Segment | None, variant_id: int, backend: str, variant: Variant | None) -> None:
         state = self.recording.of(name)
-        state.segment, state.variant = segment, variant_id
+        state.segment, state.variant, state.backend = segment, variant_id, backend
         if variant is None:
             self.current.pop(name, None)
         else:
@@ -174,8 +176,22 @@ class Stepper:
         return self.settings.over(kept.as_in_dynamo())
 
     def compiler(self, kept: CapturedSegment) -> Compiler:
-        """Return the backend of the variant that is being compiled."""
-        return compiler_for(self.settings.for_variant(self.current[kept.name]), kept.compiler)
+        """Return the backend of the variant that is being compiled, and note which it is: it is asked
+        what it supports.
+        """
+        variant = self.current[kept.name]
+        compiler = compiler_for(self.settings.for_variant(variant), kept.compiler)
+        with self.recording.noting("the backend of a variant"):
+            if compiler is not kept.compiler or variant.row.variant_of:
+                self._note_backend(kept, variant, compiler)
+        return compiler
+
+    def _note_backend(self, kept: CapturedSegment, variant: Variant, compiler: Compiler) -> None:
+        backend = kept.variants[0].row.backend if compiler is kept.compiler else backend_name(compiler)
+        self.recording.of(kept.name).backend = backend
+        variant.segment.answerer = answerer(backend, compiler)
+        if variant.row.backend != backend:
+            self.rows.change(variant, backend=backend)
 
     # what was captured
 

@@ -13,8 +13,11 @@ Ground = Literal["cannot_recompute", "cannot_save", "must_recompute", "cut", "no
 """Why a value is saved or computed again. ``cannot_recompute``: torch rules recomputing it out, so that
 it is a candidate for saving. ``cannot_save``: it is never saved, such as a view. ``must_recompute``:
 the program asked for that. ``cut``: neither; the smallest cut of the graph decides. ``no_cut``:
-torch made no cut.
+no smallest cut was searched.
 """
+
+BUDGET = "activation_memory_budget"
+"""The reason of ``no_cut`` where the memory budget is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,9 @@ class PartitionChoice:
     choice: Choice
     ground: Ground
     reason: RepeatedName = ""
-    """torch's words: ``cannot recompute: compute intensive op``; empty where it gives none."""
+    """torch's words: ``cannot recompute: compute intensive op``; of ``no_cut`` who decided,
+    ``mine: default_partition`` or ``BUDGET``. Empty where it is not known.
+    """
     weight: float = -1.0
     """What saving it costs in the cut, in weighted bytes; -1 when it is infinite or not known."""
     distance: int = -1

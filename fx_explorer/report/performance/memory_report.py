@@ -4,8 +4,6 @@ timeline.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,8 +19,10 @@ from fx_explorer.analysis.memory.step import KINDS, Held
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
 from fx_explorer.analysis.memory.usage import BEFORE, Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
+from fx_explorer.analysis.saved_values import COMPUTED, saved_in_words, saved_total
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.highlight import printable
+from fx_explorer.report.csv_text import csv_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
 
@@ -49,6 +49,10 @@ class MemoryReport:
     """What the backward computes again, biggest first."""
     optimizer: str = ""
     """The optimizer whose state is counted; empty for none."""
+    saved: str = ""
+    """What is saved for the backward, as a sentence."""
+    saved_bytes: int = 0
+    """What the forward computes and saves, by AOTAutograd's graphs."""
 
     @cached_property
     def used(self) -> Usage:
@@ -56,7 +60,7 @@ class MemoryReport:
 
     @cached_property
     def sentences(self) -> list[str]:
-        return verdict(self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer)
+        return verdict(self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer, self.saved)
 
     def line(self, node: model.Node | None) -> str:
         """Return ``model.py:57``; empty where no line is known."""
@@ -74,7 +78,8 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
     memory = session_memory(reader)
     if optimizer:
         memory = replace(memory, step=with_optimizer(memory.step, optimizer))
-    return MemoryReport(memory, source_paths(reader), recomputed(reader), optimizer)
+    computed = saved_total(reader, *COMPUTED).size_bytes
+    return MemoryReport(memory, source_paths(reader), recomputed(reader), optimizer, saved_in_words(reader), computed)
 
 
 # text
@@ -153,12 +158,11 @@ def _in_markdown(text: str) -> str:
 
 def memory_csv(report: MemoryReport) -> str:
     """Return a line for each kernel call, with the bytes of each kind that are held during it."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS])
-    for moment in (_moment(report, row) for row in _every_call(report)):
-        writer.writerow([*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)])
-    return out.getvalue()
+    moments = (_moment(report, row) for row in _every_call(report))
+    return csv_text(
+        ["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS],
+        ([*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)] for moment in moments),
+    )
 
 
 _OF_MOMENT = ("compilation", "direction", "kernel", "file", "line", "module")
@@ -207,7 +211,7 @@ def memory_object(report: MemoryReport) -> Json:
         "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward") if memory.is_known else "",
         "held_at_peak": [_held(report, one) for one in held[:BIGGEST]],
         "begin_bytes": used.begin_bytes,
-        "saved_bytes": memory.step.saved_bytes,
+        "saved_bytes": memory.step.saved_bytes if memory.is_known else report.saved_bytes,
         "elsewhere": dict(used.elsewhere),
         "unknown_sizes": used.unknown,
         "assumed": memory.step.assumed,

@@ -11,10 +11,10 @@ from fx_explorer.session.reader import SessionReader
 
 
 def latest_reports(reader: SessionReader) -> list[model.SupportReport]:
-    """Return the last report of each graph, in the order of the graphs. Attempts that Dynamo gave up are
-    left out.
+    """Return the last report of each graph by each variant that has it, in the order of the graphs.
+    Attempts that Dynamo gave up are left out.
     """
-    latest = f"SELECT max(id) FROM support_report WHERE {IS_COUNTED} GROUP BY graph ORDER BY graph"
+    latest = f"SELECT max(id) FROM support_report WHERE {IS_COUNTED} GROUP BY graph, compilation ORDER BY graph, max(id)"
     return reader.by_ids(model.SupportReport, column(reader, latest))
 
 
@@ -57,6 +57,14 @@ def edges_of_graph(reader: SessionReader, graph: model.Graph) -> list[tuple[int,
     return reader.query(uses, (graph.first_node, graph.first_node + graph.node_count))
 
 
+_SHOWN = (
+    "SELECT report.id AS id, report.graph AS graph, row_number() OVER "
+    "(PARTITION BY report.graph ORDER BY coalesce(compilation.in_use, 0) DESC, report.id DESC) AS place "
+    "FROM support_report AS report LEFT JOIN compilation ON compilation.id = report.compilation"
+)
+"""The reports of each graph: those of the variant in use first, then the last ones."""
+
+
 class ShownSupport(NamedTuple):
     """What is shown of one operator beside its graph."""
 
@@ -65,25 +73,25 @@ class ShownSupport(NamedTuple):
 
 
 def support_of_nodes(reader: SessionReader, graph: int, nodes: Iterable[int]) -> dict[int, ShownSupport]:
-    """Return what the last report of a graph says of some of its nodes; empty without a report, and where
-    the backend does not say.
+    """Return what the report of a graph says of some of its nodes, that of the variant in use before any
+    later one; empty without a report, and where the backend does not say.
     """
     found = reader.query(
         # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its key.
         "SELECT node, support, segment FROM json_each(?) AS wanted CROSS JOIN node_support ON node_support.node = wanted.value "
-        "AND report = (SELECT max(id) FROM support_report WHERE graph=?) WHERE support != 'unknown'",
+        f"AND report = (SELECT id FROM ({_SHOWN} WHERE report.graph=?) WHERE place = 1) WHERE support != 'unknown'",
         (json_list(nodes), graph),
     )
     return {node: ShownSupport(support, segment) for node, support, segment in found}
 
 
 def nodes_in_segment(reader: SessionReader, segment: int) -> list[int]:
-    """Return the nodes that the last report of each graph has in this segment, ascending; for 0 those
-    that fall back to PyTorch.
+    """Return the nodes that the report of each graph has in this segment, ascending; for 0 those that
+    fall back to PyTorch.
     """
     return column(
         reader,
-        "SELECT node FROM node_support WHERE report IN (SELECT max(id) FROM support_report GROUP BY graph) "
+        f"SELECT node FROM node_support WHERE report IN (SELECT id FROM ({_SHOWN}) WHERE place = 1) "
         "AND segment=? AND support != 'unknown' ORDER BY node",
         segment,
     )

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fx_explorer.analysis.backends.amounts import summaries
+from fx_explorer.analysis.backends.amounts import reports_in_use, reports_to_show, summaries_of
 from fx_explorer.analysis.backends.borders import Border
 from fx_explorer.analysis.backends.segment_regions import FALLS_BACK
-from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, backend_support, operator_rows
+from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, operator_rows, support_of
 from fx_explorer.analysis.backends.table import border_words, operator_table, part_table
-from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, named_segments, split_words, verdict, why_unknown
+from fx_explorer.analysis.backends.verdict import (
+    FLOPS_COUNTED,
+    named_segments,
+    of_other_variants,
+    split_words,
+    verdict,
+    why_unknown,
+)
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.nodes import node_words, operation
 from fx_explorer.analysis.words import listed, size
@@ -33,11 +40,14 @@ MOST_VALUES = 12
 
 
 def support_table(reader: SessionReader) -> Table:
-    graphs = backend_support(reader)
-    sentences = verdict(summaries(reader), graphs)
+    reports = reports_to_show(reader)
+    graphs = support_of(reader, reports)
+    others = of_other_variants(reader)
+    sentences = [*verdict(summaries_of(reader, reports), graphs), *others]
+    first = sentences[:1] if reports_in_use(reader) else []
     return Table(
         shows="The parts of each graph, in the order in which they can run; then every operator.",
-        notice=" ".join(sentences[:1]),
+        notice=" ".join([*first, *others]),
         origin="answers of the backend, torch's partitioner and flop formulas",
         columns=COLUMNS,
         rows=[*(row for graph in graphs for row in _part_rows(graph)), *_operator_rows(graphs, sentences)],

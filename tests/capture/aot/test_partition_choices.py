@@ -101,6 +101,7 @@ def test_a_budget_of_0_saves_nothing_that_is_computed_and_makes_no_cut(tmp_path:
         record(tmp_path / "s.fxs", step) as without,
     ):
         assert {row.ground for row in choices(without).values()} == {"no_cut"}
+        assert all("the memory budget is 0" in why(row) for row in choices(without).values())
         assert session_memory(without).step.saved_bytes == 0 < session_memory(reader).step.saved_bytes
 
 

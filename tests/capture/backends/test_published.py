@@ -19,6 +19,7 @@ from torch.fx.passes.operator_support import create_op_support
 
 import fx_explorer
 from fx_explorer import publish, publish_run
+from fx_explorer.analysis.backends.support import backend_support
 from fx_explorer.capture.recorder import recording
 from fx_explorer.model import (
     Artifact,
@@ -26,6 +27,7 @@ from fx_explorer.model import (
     BackendInstruction,
     BackendRun,
     CaptureRequest,
+    Compilation,
     Failure,
     Graph,
     LineNode,
@@ -33,6 +35,7 @@ from fx_explorer.model import (
     Node,
     PublishedStage,
 )
+from fx_explorer.report.support_report import FORMATS
 from fx_explorer.session import SessionReader, SessionWriter
 
 Backend = Callable[..., Any]
@@ -351,3 +354,21 @@ def test_the_backward_of_every_graph_is_published_and_counted_as_the_first_one_i
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert [row.calls for row in reader.rows(BackendEntry) if row.direction == "backward"] == calls == [1, 2, 1]
         assert [row.direction for row in reader.rows(PublishedStage)] == ["backward"] * 3
+
+
+def test_a_name_that_could_steer_a_terminal_is_made_safe_where_it_is_recorded(tmp_path: Path) -> None:
+    def steering(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
+        publish("\x1b[31mred\x07\u202e", "text", language="py\x9bthon")
+        return module.forward
+
+    steering.__name__ = "my\x1b]0;title\x07backend"
+    reader = recorded(tmp_path / "s.fxs", steering)
+    (stage,) = reader.rows(PublishedStage)
+    names = [stage.name, *(row.backend for row in reader.rows(Compilation))]
+    assert names == ["␛[31mred␇\\u202e", "my␛]0;title␇backend"]
+    said = [
+        *names,
+        *(row.message for row in reader.rows(Failure)),
+        *FORMATS["csv"]("t", [], backend_support(reader)).split("\n"),
+    ]
+    assert all(text.isprintable() for text in said)

@@ -19,6 +19,8 @@ from torch.fx.passes.operator_support import OperatorSupportBase, create_op_supp
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer import model
+from fx_explorer.analysis.backends.support import backend_support
+from fx_explorer.analysis.backends.verdict import split_words
 from fx_explorer.capture.backends import partitions
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
@@ -394,3 +396,66 @@ def test_a_backend_that_raises_still_has_what_it_supports(tmp_path: Path) -> Non
 def _no_compiled_code_left() -> Iterator[None]:
     yield
     torch._dynamo.reset()
+
+
+def test_views_in_dynamos_graph_move_no_bytes_and_what_copies_does(tmp_path: Path) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        wide = x.view(2, 8)
+        turned = wide.t().contiguous().reshape(4, 4)
+        first, second = torch.split(x, 2)
+        return (
+            turned,
+            torch.flatten(x) + 1,
+            torch.arange(3),
+            nn.functional.dropout(x, 0.5, False),
+            first * second,
+            x.t().reshape(16),
+        )
+
+    reader = recorded(tmp_path, eagerly, function, torch.randn(4, 4))
+    the_report(reader)
+    moved = {name: (row.flops, row.read_bytes, row.written_bytes) for name, row in said(reader).items()}
+    targets = {node.name: node.target for node in reader.rows(model.Node) if node.op.startswith("call_")}
+    found = [(targets[name].rpartition(".")[2], *figures) for name, figures in moved.items()]
+    nothing, whole, half = (0, 0, 0), 16 * 4, 8 * 4
+    assert sorted(found) == sorted(
+        [
+            *((view, *nothing) for view in ("view", "t", "t", "reshape", "split", "getitem", "getitem", "flatten", "dropout")),
+            *(("contiguous", 0, whole, whole), ("reshape", 0, whole, whole)),  # of what lies transposed
+            *(("add", 0, whole, whole), ("mul", 0, 2 * half, half), ("arange", 0, 0, 3 * 8)),
+        ]
+    )
+
+
+class AllButSin(OperatorSupportBase):
+    def is_node_supported(self, submodules: object, node: torch.fx.Node) -> bool:
+        return node.op.startswith("call_") and node.target is not torch.sin
+
+
+def test_a_write_in_place_that_a_segment_takes_out_of_turn_is_told_where_results_differ(tmp_path: Path) -> None:
+    def cut(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
+        partitioner = CapabilityBasedPartitioner(module, AllButSin(), allows_single_node_partition=True)
+        return partitioner.partition_and_fuse().forward  # type: ignore[no-any-return]
+
+    def writing(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        doubled = x * 2
+        view = doubled.view(2, 8)
+        view += 1
+        sine = torch.sin(doubled)  # of what was written
+        return sine + 1, view
+
+    def giving(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        doubled = x * 2
+        view = doubled.view(2, 8) + 1
+        return torch.sin(doubled) + 1, view
+
+    x = torch.randn(4, 4)
+    for function, is_right in ((writing, False), (giving, True)):
+        folder = tmp_path / function.__name__
+        folder.mkdir()
+        reader = recorded(folder, cut, function, x)
+        torch._dynamo.reset()
+        assert torch.allclose(torch.compile(function, backend=cut)(x)[0], function(x)[0]) == is_right
+        told = [line for graph in backend_support(reader) for line in split_words(graph) if "Results may differ" in line]
+        assert len(told) == (not is_right)
+        assert all("_operator.iadd (view_1) writes into memory that torch.sin (sine) reads after it" in line for line in told)

@@ -53,7 +53,7 @@ _VIEWS = {
     "inductor.view.default",
 }
 _NOT_COMPUTING = re.compile(
-    r"^(aten\.(sym_|_assert|_local_scalar)|prims\.(inductor_force|_make_token|_sink_tokens)|_operator\.|math\.|torch\.sym_"
+    r"^(aten\.(sym_|_assert|_local_scalar)|prims\.(inductor_force|_make_token|_sink_tokens)|math\.|torch\.sym_"
     r"|aten\.(new_)?empty(_like|_strided|_permuted)?\.)"  # memory without values: no kernel is generated for it
 )
 
@@ -155,14 +155,33 @@ def has_tensor(value: Any) -> bool:
 
 def computes_nothing(node: torch.fx.Node, target: str) -> bool:
     """Return whether no kernel can be expected for the node: views, getitems, sizes, memory not yet
-    written, inputs, the output.
+    written, inputs, the output. Python's own operators are asked for what they give: ``mul`` of two
+    sizes computes nothing, ``mul`` of two tensors does.
     """
-    if node.op not in CALLS or target in _VIEWS or target == "operator.getitem" or _NOT_COMPUTING.match(target):
+    if node.op not in CALLS or target in _VIEWS or _NOT_COMPUTING.match(target):
         return True
+    if node.target is operator.getitem:
+        return not _gathers(node)
     if isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:
         return True
     value = node_value(node)
     return value is not None and not has_tensor(value)
+
+
+def _gathers(node: torch.fx.Node) -> bool:
+    """Return whether a getitem reads a tensor where another tensor or a list says. Any other one
+    chooses one of several results, or views part of a tensor.
+    """
+    taken, index = node.args
+    if not isinstance(taken, torch.fx.Node) or not isinstance(node_value(taken), torch.Tensor):
+        return False
+    return any(map(_is_places, index if isinstance(index, tuple) else [index]))
+
+
+def _is_places(index: Any) -> bool:
+    """Return whether a part of an index is a list of places, or a tensor of them."""
+    is_tensor = isinstance(index, torch.fx.Node) and isinstance(node_value(index), torch.Tensor)
+    return is_tensor or isinstance(index, (list, tuple))
 
 
 _SELF = re.compile(r"^(?:L\[['\"]\w+['\"]\]|L__\w+?___?|self)\.?")

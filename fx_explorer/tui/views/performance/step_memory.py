@@ -7,6 +7,7 @@ from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
 from fx_explorer.analysis.memory.usage import Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
+from fx_explorer.analysis.saved_values import saved_in_words
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
@@ -32,8 +33,8 @@ NOTHING_YET = "Nothing so far: it is known when output code has been written."
 def step_memory_table(reader: SessionReader) -> Table:
     memory, paths = session_memory(reader), source_paths(reader)
     used = usage(memory.step)
-    sentences = verdict(memory, used, paths)
-    is_running = reader.meta("outcome") is None and not memory.is_known
+    sentences = verdict(memory, used, paths, saved=saved_in_words(reader))
+    is_running = reader.meta("outcome") is None and not memory.is_known and not memory.without_code
     return Table(
         shows="What a step holds in memory, kernel after kernel.",
         notice=f"{sentences[0]}  {LEGEND}" if memory.is_known else "",

@@ -18,9 +18,9 @@ from torch._logging.structured import INTERN_TABLE
 from fx_explorer.capture.dynamo.breaks.break_rows import add_break
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.dynamo.guards.recompile_rows import add_recompiles
-from fx_explorer.capture.dynamo.guards.recompiles import qualified_name
 from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
 from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.given_callables import being_compiled, is_wrapper
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import parse_stack

@@ -23,6 +23,7 @@ from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import LoweringRequest
+from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import recordings
@@ -143,7 +144,7 @@ def _announce(recording: Recording, code: Any) -> None:
     recording.sources.file(code.co_filename)
     recording.change_compilation(
         name,
-        function=getattr(code, "co_qualname", code.co_name),
+        function=qualified_name(code),
         file=code.co_filename,
         line=code.co_firstlineno,
         stack=recording.sources.stack(callers(recording.sources)),

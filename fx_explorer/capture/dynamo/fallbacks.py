@@ -22,6 +22,7 @@ from torch._dynamo.exc import Unsupported, UserError
 
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.capture.dynamo.breaks.reports import parse_break
+from fx_explorer.capture.recording.function_names import name_of_compiled
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
@@ -113,7 +114,7 @@ def _add(
     hints: tuple[str, ...],
     compilation: int = 0,
 ) -> None:
-    function = getattr(code, "co_qualname", code.co_name)
+    function = name_of_compiled(code)
     stack = recording.sources.stack(callers(recording.sources))
     recording.sources.file(code.co_filename)
     where = (function, code.co_filename, code.co_firstlineno)

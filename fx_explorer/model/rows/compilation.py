@@ -33,7 +33,8 @@ class Compilation:
     frame: int
     recompile: int
     function: str
-    """Qualified name of the Python function: ``MLP.forward``, or torch's
+    """Qualified name of the Python function: ``MLP.forward``; ``MLP.forward (no_grad)`` for the
+    function that the decorator ``no_grad`` put around it; or torch's
     ``torch_dynamo_resume_in_forward_at_12``.
     """
     file: str

@@ -85,10 +85,6 @@ def what_failed(reason: str) -> str:
     return found["about"] if found else reason
 
 
-def qualified_name(code: types.CodeType) -> str:
-    return getattr(code, "co_qualname", code.co_name)
-
-
 def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     """Evaluate what torch's own check evaluates. Everything is empty when no guard of this code
     fails.

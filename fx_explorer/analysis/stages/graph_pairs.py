@@ -55,4 +55,5 @@ def graph_pair(reader: SessionReader, before: Sequence[Document], after: Sequenc
         parents.setdefault(child, []).append(parent)
         if differs:
             differing.add(child)
-    return GraphPair(*(plain_nodes(reader, ids) for ids in ranges), parents, frozenset(differing))
+    nodes_before, nodes_after = (plain_nodes(reader, ids) for ids in ranges)
+    return GraphPair(nodes_before, nodes_after, parents, frozenset(differing))

@@ -34,7 +34,7 @@ def _work(
     point: StagePoint, pair: GraphPair, judge: Judge, words: Callable[[Counter[Fate], int, int, GraphPair], str]
 ) -> StageWork:
     fates: dict[int, Fate] = {node.id: judge(node, pair) if node.is_operation else "input" for node in pair.after}
-    counts = Counter(fate for fate in fates.values() if fate != "input")
+    counts = Counter[Fate](fate for fate in fates.values() if fate != "input")
     counts["removed"] = sum(node.is_operation and not _operations_made(node, pair) for node in pair.before)
     before, after = (sum(node.is_operation for node in side) for side in (pair.before, pair.after))
     sentence = f"{point.title}: {became(before, after)}: {words(counts, before, after, pair)}."
@@ -150,7 +150,10 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     forward, backward = (graph_pair(reader, point.before, side) for side in sides)
     rows, counts = [], Counter[Fate]()
     for node in forward.before:
-        found = [_operations_made(node, pair) if node.is_operation else pair.children.get(node.id, []) for pair in (forward, backward)]
+        found = [
+            _operations_made(node, pair) if node.is_operation else pair.children.get(node.id, [])
+            for pair in (forward, backward)
+        ]
         fate: Fate = "input"
         if node.is_operation:
             fate = "both" if all(found) else "forward" if found[0] else "backward" if found[1] else "removed"
@@ -171,7 +174,8 @@ PARTED: dict[Fate, str] = {"both": "computed again", "removed": "not needed"}
 
 
 def _parted(reader: SessionReader, point: StagePoint, before: int, sizes: Sequence[int], counts: Counter[Fate]) -> str:
-    saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, reader.get(model.Compilation, point.compilation)).id)
+    variant = reader.get(model.Compilation, point.compilation)
+    saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)
     parts = [
         (counts["both"], f"{counts['both']:,} in both, so computed again"),
         (counts["removed"], f"{counts['removed']:,} removed"),

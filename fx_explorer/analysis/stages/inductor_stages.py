@@ -60,7 +60,7 @@ def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
     nodes = [node for node in plain_nodes(reader, (one.id for one in point.before)) if node.is_operation]
     kinds = Counter("library call" if "." in step.kind else f"{step.kind} loop" for step in steps)
     what = listed((counted(number, kind) for kind, number in kinds.most_common()), 5)
-    return _gathered(reader, point, nodes, into, [step.item for step in steps], f"{len(steps):,} steps ({what})")
+    return _gathered(reader, point, nodes, into, [step.item for step in steps], f"{counted(len(steps), 'step')} ({what})")
 
 
 def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
@@ -174,7 +174,7 @@ def fusion_work(reader: SessionReader, point: StagePoint) -> StageWork:
     for i, step in enumerate(after):
         fate: Fate = "made" if i not in groups else "fused" if len(groups[i]) > 1 else "kept"
         counts[fate] += len(groups.get(i, (step,)))
-        olds = groups.get(i) or [None]
+        olds: Sequence[IrStep | None] = groups.get(i) or [None]
         rows += [AlignedRow(fate, (old.item if old else None, None if k else step.item)) for k, old in enumerate(olds)]
     joined = sum(len(group) > 1 for group in groups.values())
     parts = [

@@ -1,5 +1,5 @@
-"""The graphs before and after a stage, node by node, and which node came from which: by the links of
-the session, never by name.
+"""The operations before and after a stage, and which came from which: by the links of the session,
+never by name.
 """
 
 from __future__ import annotations
@@ -10,50 +10,45 @@ from functools import cached_property
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.stages import PlainNode, node_origins, plain_nodes
+from fx_explorer.session.queries.stages import Origin, PlainNode, origins, plain_operations
 
 
 @dataclass(frozen=True)
 class GraphPair:
-    """The nodes before and after, in the order of their graphs."""
+    """The operations before and after, in the order of their graphs."""
 
     before: Sequence[PlainNode]
     after: Sequence[PlainNode]
-    parents: dict[int, list[int]]
-    """Id of a node after → ids of the nodes before that it came from."""
-    differing: frozenset[int]
-    """Nodes after whose target, arguments or type are not those of a node they came from."""
+    links: Sequence[Origin]
 
     @cached_property
-    def children(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
-        for child, parents in self.parents.items():
-            for parent in parents:
-                found.setdefault(parent, []).append(child)
+    def parents(self) -> dict[int, list[Origin]]:
+        """Return operation after → what it came from."""
+        found: dict[int, list[Origin]] = {}
+        for link in self.links:
+            found.setdefault(link.child, []).append(link)
         return found
 
     @cached_property
-    def nodes(self) -> dict[int, PlainNode]:
-        return {node.id: node for node in (*self.before, *self.after)}
+    def children(self) -> dict[int, list[int]]:
+        """Return operation before → what came of it."""
+        found: dict[int, list[int]] = {}
+        for link in self.links:
+            found.setdefault(link.parent, []).append(link.child)
+        return found
 
     @cached_property
-    def position(self) -> dict[int, int]:
-        """Return the position of each node before, over all its graphs."""
-        return {node.id: i for i, node in enumerate(self.before)}
-
-    def operations_before(self, node: PlainNode) -> list[int]:
-        """Return the operations before that a node after came from."""
-        return [parent for parent in self.parents.get(node.id, ()) if self.nodes[parent].is_operation]
+    def same(self) -> dict[int, Origin]:
+        """Return operation after → the one operation before that it still is."""
+        alone = [links[0] for links in self.parents.values() if len(links) == 1 and links[0].is_copy]
+        copies: dict[int, list[Origin]] = {}
+        for link in alone:
+            copies.setdefault(link.parent, []).append(link)
+        return {links[0].child: links[0] for links in copies.values() if len(links) == 1}
 
 
 def graph_pair(reader: SessionReader, before: Sequence[Document], after: Sequence[Document]) -> GraphPair:
-    """Read the nodes of both, and how they are linked."""
-    ranges = [[document.id for document in side] for side in (before, after)]
-    parents: dict[int, list[int]] = {}
-    differing = set()
-    for child, parent, differs in node_origins(reader, *ranges):
-        parents.setdefault(child, []).append(parent)
-        if differs:
-            differing.add(child)
-    nodes_before, nodes_after = (plain_nodes(reader, ids) for ids in ranges)
-    return GraphPair(nodes_before, nodes_after, parents, frozenset(differing))
+    """Read the operations of both, and how they are linked."""
+    ids_before, ids_after = ([document.id for document in side] for side in (before, after))
+    links = origins(reader, ids_before, ids_after)
+    return GraphPair(plain_operations(reader, ids_before), plain_operations(reader, ids_after), links)

@@ -1,187 +1,203 @@
-"""What the stages from graph to graph did: passes, AOTAutograd's tracing, the partitioner."""
+"""What the stages from graph to graph did: Dynamo, passes, AOTAutograd's tracing, the partitioner."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 
 from fx_explorer import model
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.stages.graph_pairs import GraphPair, graph_pair
-from fx_explorer.analysis.stages.work import AlignedRow, Fate, StagePoint, StageWork
-from fx_explorer.analysis.variants.lineage import saving_variant
+from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
+from fx_explorer.analysis.variants.lineage import first_variant, saving_variant
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.stages import PlainNode
+from fx_explorer.session.queries.stages import plain_operations, source_lines
 
-BEFORE_AND_AFTER = ("before", "after")
+Counted = Iterable[tuple[int, str]]
+"""(how many, the words for it); what there is none of is left out."""
 
-Judge = Callable[[PlainNode, GraphPair], Fate]
+
+def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell of how many lines Dynamo wrote down how many operations."""
+    graphs = [document.id for document in point.after]
+    operations, lines = len(plain_operations(reader, graphs)), source_lines(reader, graphs)
+    first = first_variant(reader, reader.get(model.Compilation, point.compilation))
+    of = f"{counted(lines, 'line')} of source became " if lines else ""
+    breaks = reader.count(model.GraphBreak, compilation=first.id)
+    cut = f", up to {counted(breaks, 'graph break')}" if breaks else ""
+    sentence = f"{point.title}, from {plain_function(first.function)} on: {of}{counted(operations, 'operation')}{cut}."
+    return StageWork(point, lines, operations, {"made": operations}, sentence)
+
+
+def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell what a backend published, of which nothing is known but its operations."""
+    before, last = (plain_operations(reader, [one.id for one in side]) for side in (point.before, point.after[-1:]))
+    stages = counted(len(point.after), "graph")
+    became = f"{counted(len(before), 'operation')} became {len(last):,} in the last of them"
+    return StageWork(point, len(before), len(last), {}, f"{point.title} published {stages}: {became}.")
+
+
+# passes
 
 
 def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell what passes that edit a graph did."""
     pair = graph_pair(reader, point.before, point.after)
-    return _work(point, pair, _after_passes, _passes_words)
+    before, after = len(pair.before), len(pair.after)
+    if _are_of_regions(reader, point):
+        parts = f"{counted(after, 'operation')} in {counted(len(point.after), 'region')} of their own, of {before:,} in all"
+        return StageWork(point, before, after, {}, f"{point.title}: {parts}.")
+    fates = _fates_after_passes(pair)
+    counts = _counts(fates, (one.id for one in pair.after))
+    was = _counts(fates, (one.id for one in pair.before))
+    if counts["kept"] == before == after:
+        return StageWork(point, before, after, counts, f"{point.title} changed none of {counted(before, 'operation')}.", fates)
+    words = _told(
+        [
+            (counts["kept"], f"{counts['kept']:,} kept"),
+            (counts["changed"], f"{counts['changed']:,} changed"),
+            (counts["fused"], f"{was['fused']:,} fused into {counts['fused']:,}"),
+            (counts["decomposed"], f"{was['decomposed']:,} decomposed into {counts['decomposed']:,}"),
+            (counts["made"], f"{counts['made']:,} made"),
+            (was["removed"], f"{was['removed']:,} removed"),
+        ]
+    )
+    counts["removed"], counts["fused"] = was["removed"], was["fused"]
+    return StageWork(point, before, after, +counts, f"{point.title}: {_became(before, after)}: {words}.", fates)
+
+
+def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
+    """Return whether only regions of the graph were compiled, each by itself: of the others nothing is
+    known.
+    """
+    before = {one.id for one in point.before}
+    graphs = reader.by_ids(model.Graph, [one.id for one in point.after])
+    return point.key == "post_grad" and any(graph.parent in before for graph in graphs)
+
+
+def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
+    """Return the fate of each operation before and after. One that is still there has the same on
+    both sides; any other is judged by what took the places of what is gone.
+    """
+    fates: dict[int, Fate] = {}
+    for child, link in pair.same.items():
+        fates[child] = fates[link.parent] = "changed" if link.differs else "kept"
+    gone = {one.id for one in pair.before} - fates.keys()
+    took: dict[int, list[int]] = {}
+    for node in pair.after:
+        if node.id not in fates:
+            took[node.id] = [link.parent for link in pair.parents.get(node.id, ()) if link.parent in gone]
+    replaced = Counter(parent for parents in took.values() for parent in parents)
+    for child, parents in took.items():
+        if not parents:
+            fates[child] = "made"
+            continue
+        fate: Fate = "fused" if len(parents) > 1 else "decomposed" if replaced[parents[0]] > 1 else "changed"
+        fates[child] = fate
+        for parent in parents:
+            fates[parent] = "fused" if "fused" in (fate, fates.get(parent)) else fate
+    for node in pair.before:
+        fates.setdefault(node.id, "removed")
+    return fates
+
+
+# AOTAutograd
 
 
 def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell what AOTAutograd made of the graph that it traced."""
     pair = graph_pair(reader, point.before, point.after)
-    return _work(point, pair, _after_tracing, _tracing_words)
+    before, after = len(pair.before), len(pair.after)
+    fates = _fates_after_tracing(pair)
+    counts = _counts(fates, (one.id for one in pair.after))
+    unknown = sum(fates[one.id] == "removed" for one in pair.before)
+    words = _told(
+        [
+            (counts["kept"], f"{counts['kept']:,} one for one"),
+            (counts["decomposed"], f"{counts['decomposed']:,} by decomposition"),
+            (counts["backward"], f"{counts['backward']:,} for the backward"),
+            (counts["view"], counted(counts["view"], "view")),
+            (counts["made"], f"{counts['made']:,} of no known origin"),
+        ]
+    )
+    left = f"; nothing is known to come of {unknown:,} of the {before:,}" if unknown else ""
+    counts["removed"] = unknown
+    return StageWork(point, before, after, +counts, f"{point.title}: {_became(before, after)}: {words}{left}.", fates)
 
 
-def _work(
-    point: StagePoint, pair: GraphPair, judge: Judge, words: Callable[[Counter[Fate], int, int, GraphPair], str]
-) -> StageWork:
-    fates: dict[int, Fate] = {node.id: judge(node, pair) if node.is_operation else "input" for node in pair.after}
-    counts = Counter[Fate](fate for fate in fates.values() if fate != "input")
-    counts["removed"] = sum(node.is_operation and not _operations_made(node, pair) for node in pair.before)
-    before, after = (sum(node.is_operation for node in side) for side in (pair.before, pair.after))
-    sentence = f"{point.title}: {became(before, after)}: {words(counts, before, after, pair)}."
-    return StageWork(point, BEFORE_AND_AFTER, before, after, +counts, sentence, list(_rows(pair, fates)))
-
-
-def became(before: int, after: int) -> str:
-    """Return ``3 operations became 34``."""
-    return f"{counted(before, 'operation')} became {after:,}"
-
-
-def _operations_made(node: PlainNode, pair: GraphPair) -> list[int]:
-    return [child for child in pair.children.get(node.id, ()) if pair.nodes[child].is_operation]
-
-
-def _after_passes(node: PlainNode, pair: GraphPair) -> Fate:
-    parents = pair.operations_before(node)
-    if not parents:
-        return "made"
-    if len(parents) > 1:
-        return "fused"
-    if len(_operations_made(pair.nodes[parents[0]], pair)) > 1:
-        return "decomposed"
-    return "changed" if node.id in pair.differing else "kept"
-
-
-def _after_tracing(node: PlainNode, pair: GraphPair) -> Fate:
-    if node.is_backward:
-        return "backward"
-    parents = pair.operations_before(node)
-    if not parents:
-        return "made"
-    of_forward = [child for child in _operations_made(pair.nodes[parents[0]], pair) if not pair.nodes[child].is_backward]
-    if len(of_forward) < 2:
-        return "kept"
-    return "view" if node.is_view else "decomposed"
-
-
-def _passes_words(counts: Counter[Fate], before: int, after: int, pair: GraphPair) -> str:
-    if counts["kept"] == before == after:
-        return "nothing was changed"
-    joined = sum(1 for node in pair.before if node.is_operation and _is_joined(node, pair))
-    parts = [
-        (counts["kept"], f"{counts['kept']:,} kept"),
-        (counts["changed"], f"{counts['changed']:,} changed"),
-        (counts["fused"], f"{joined:,} fused into {counts['fused']:,}"),
-        (counts["decomposed"], f"{counts['decomposed']:,} by decomposition"),
-        (counts["made"], f"{counts['made']:,} made"),
-        (counts["removed"], f"{counts['removed']:,} removed"),
-    ]
-    return listed((words for number, words in parts if number), len(parts))
-
-
-def _is_joined(node: PlainNode, pair: GraphPair) -> bool:
-    return any(len(pair.operations_before(pair.nodes[child])) > 1 for child in _operations_made(node, pair))
-
-
-def _tracing_words(counts: Counter[Fate], before: int, after: int, pair: GraphPair) -> str:
-    parts = [
-        (counts["kept"], f"{counts['kept']:,} one for one"),
-        (counts["decomposed"], f"{counts['decomposed']:,} by decomposition"),
-        (counts["view"], counted(counts["view"], "view")),
-        (counts["backward"], f"{counts['backward']:,} for the backward"),
-        (counts["made"], f"{counts['made']:,} of no known origin"),
-    ]
-    words = listed((words for number, words in parts if number), len(parts)) or "nothing is left"
-    return f"{words}; {counts['removed']:,} of the {before:,} left no trace" if counts["removed"] else words
-
-
-def _rows(pair: GraphPair, fates: dict[int, Fate]) -> Iterator[AlignedRow]:
-    """Put each node after beside the first node before that it came from, in the order before. What
-    has no origin stands where it stands after. Operations of the backward come last, in their order.
-    """
-    keyed: list[tuple[int, int, AlignedRow]] = []
-    at, shown = -1, set()
-    backward = []
-    for order, node in enumerate(pair.after):
-        parents = sorted(pair.parents.get(node.id, ()), key=pair.position.__getitem__)
-        fate = fates[node.id]
-        if fate == "backward":
-            backward.append(AlignedRow(fate, (parents[0] if parents else None, node.id)))
+def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
+    backward = {one.id for one in pair.after if one.is_backward}
+    forward = {parent: [one for one in made if one not in backward] for parent, made in pair.children.items()}
+    fates: dict[int, Fate] = dict.fromkeys(backward, "backward")
+    for node in pair.after:
+        parents = [link.parent for link in pair.parents.get(node.id, ())]
+        if node.id in fates:
             continue
-        at = pair.position[parents[0]] if parents else at
-        keyed.append((at, order, AlignedRow(fate, (parents[0] if parents else None, node.id))))
-        shown.update(parents[:1])
-    for position, node in enumerate(pair.before):
-        if node.id not in shown:
-            fate, note = _unshown(node, pair, fates)
-            keyed.append((position, -1, AlignedRow(fate, (node.id, None), note)))
-    last: int | None = None
-    for _, _, row in sorted(keyed, key=lambda one: one[:2]):
-        # The parent of several is written once.
-        first = row.cells[0] if isinstance(row.cells[0], int) else None
-        yield row._replace(cells=(None, row.cells[1])) if first is not None and first == last else row
-        last = first if first is not None else last
-    yield from backward
+        if not parents:
+            fates[node.id] = "made"
+        elif all(len(forward[parent]) == 1 for parent in parents):
+            fates[node.id] = "kept"
+        else:
+            fates[node.id] = "view" if node.is_view else "decomposed"
+    for node in pair.before:
+        made = len(forward.get(node.id, ()))
+        fates[node.id] = "decomposed" if made > 1 else "kept" if made else "backward" if node.id in forward else "removed"
+    return fates
 
 
-def _unshown(node: PlainNode, pair: GraphPair, fates: dict[int, Fate]) -> tuple[Fate, str]:
-    made = pair.children.get(node.id, [])
-    if not node.is_operation:
-        return "input", ""
-    if not made:
-        return "removed", "nothing comes of it"
-    if all(fates[child] == "backward" for child in made):
-        return "removed", "in the backward only"
-    return "fused", "with the one above or below"
+# the partitioner
 
 
 def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell into which of the two directions each operation of the joint graph went."""
     sides = [[one for one in point.after if (one.stage == "backward") is is_backward] for is_backward in (False, True)]
     forward, backward = (graph_pair(reader, point.before, side) for side in sides)
-    rows, counts = [], Counter[Fate]()
+    fates: dict[int, Fate] = {}
     for node in forward.before:
-        found = [
-            _operations_made(node, pair) if node.is_operation else pair.children.get(node.id, [])
-            for pair in (forward, backward)
-        ]
-        fate: Fate = "input"
-        if node.is_operation:
-            fate = "both" if all(found) else "forward" if found[0] else "backward" if found[1] else "removed"
-            counts[fate] += 1
-        cells = (node.id, *(ids[0] if ids else None for ids in found))
-        rows.append(AlignedRow(fate, cells, PARTED.get(fate, "")))
-    for side, pair in enumerate((forward, backward)):
-        made = [node.id for node in pair.after if node.is_operation and not pair.operations_before(node)]
-        counts["made"] += len(made)
-        rows += [AlignedRow("made", (None, *(one if side == i else None for i in range(2)))) for one in made]
-    sizes = [sum(node.is_operation for node in pair.after) for pair in (forward, backward)]
-    before = sum(node.is_operation for node in forward.before)
-    sentence = f"{point.title}: {_parted(reader, point, before, sizes, counts)}."
-    return StageWork(point, ("joint", "forward", "backward"), before, sum(sizes), +counts, sentence, rows)
-
-
-PARTED: dict[Fate, str] = {"both": "computed again", "removed": "not needed"}
-
-
-def _parted(reader: SessionReader, point: StagePoint, before: int, sizes: Sequence[int], counts: Counter[Fate]) -> str:
+        in_forward, in_backward = node.id in forward.children, node.id in backward.children
+        fates[node.id] = (
+            "both" if in_forward and in_backward else "forward" if in_forward else "backward" if in_backward else "removed"
+        )
+    counts = _counts(fates, (one.id for one in forward.before))
+    for pair in (forward, backward):
+        for node in pair.after:
+            parents = pair.parents.get(node.id)
+            fates[node.id] = fates[parents[0].parent] if parents else "made"
+            counts["made"] += not parents
     variant = reader.get(model.Compilation, point.compilation)
     saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)
-    parts = [
-        (counts["both"], f"{counts['both']:,} in both, so computed again"),
-        (counts["removed"], f"{counts['removed']:,} removed"),
-        (counts["made"], f"{counts['made']:,} made"),
-        (saved, f"{counted(saved, 'value')} kept for the backward"),
-    ]
-    told = listed((words for number, words in parts if number), len(parts))
+    words = _told(
+        [
+            (counts["both"], f"{counts['both']:,} in both, so computed again"),
+            (counts["removed"], f"{counts['removed']:,} removed"),
+            (counts["made"], f"{counts['made']:,} made"),
+            (saved, f"{counted(saved, 'value')} saved for the backward"),
+        ]
+    )
+    before, sizes = len(forward.before), [len(pair.after) for pair in (forward, backward)]
     went = f"{counted(before, 'operation')} became {sizes[0]:,} in the forward and {sizes[1]:,} in the backward"
-    return f"{went}: {told}" if told else went
+    sentence = f"{_who_cut(reader, point, counts)}: {went}{f': {words}' if words else ''}."
+    return StageWork(point, before, sum(sizes), +counts, sentence, fates)
+
+
+def _who_cut(reader: SessionReader, point: StagePoint, counts: Mapping[Fate, int]) -> str:
+    """Return who did it. Where the joint graph after the passes over it was not recorded, nothing tells
+    what those did from what the partitioner did.
+    """
+    graphs = reader.by_ids(model.Graph, [one.id for one in point.before])
+    is_known = any(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
+    return point.title if is_known or not (counts["removed"] or counts["made"]) else f"{point.title}, with the passes before it"
+
+
+def _counts(fates: Mapping[int, Fate], nodes: Iterable[int]) -> Counter[Fate]:
+    return Counter(fates[node] for node in nodes)
+
+
+def _told(parts: Counted) -> str:
+    told = [words for number, words in parts if number]
+    return listed(told, len(told))
+
+
+def _became(before: int, after: int) -> str:
+    return f"{counted(before, 'operation')} became {after:,}"

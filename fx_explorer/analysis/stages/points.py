@@ -6,80 +6,101 @@ from collections.abc import Iterator, Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
-from fx_explorer.analysis.stages.work import StagePoint
-from fx_explorer.analysis.variants.lineage import documents_of_variant
+from fx_explorer.analysis.stages.work import StageKey, StagePoint
+from fx_explorer.analysis.variants.lineage import documents_of_variant, is_after_passes
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import edited_graphs
 
 Docs = tuple[Document, ...]
+Stage = tuple[StageKey, Docs, Docs]
 
 
 def stage_points(reader: SessionReader, variant: model.Compilation) -> list[StagePoint]:
     """Return the stages of a variant in the order in which it came through them; all of the forward
     after the partition comes before the backward.
     """
-    documents = documents_of_variant(reader, variant)
-    edited = {before for before, _ in edited_graphs(reader)} if reader.count(model.Intervention) else set()
-    graphs = [one for one in documents if one.kind == "graph" and one.id not in edited]
-    texts = [one for one in documents if one.kind == "artifact"]
-
-    def point(gate: model.Gate, before: Docs, after: Docs, direction: model.Direction = "") -> StagePoint:
-        return StagePoint(variant.id, variant.name, gate, direction, before, after)
-
-    found = [point(*one) for one in _before_lowering(graphs)]
+    documents = _Documents(reader, variant)
+    found = [StagePoint(key, variant.id, variant.name, "", *sides) for key, *sides in _before_lowering(documents)]
     for direction in model.DIRECTIONS:
-        found += [point(*one, direction) for one in _lowering(graphs, texts, direction)]
+        for key, *sides in _lowering(documents, direction):
+            found.append(StagePoint(key, variant.id, variant.name, direction, *sides))
     return found
 
 
-Stage = tuple[model.Gate, Docs, Docs]
-
-
-def _before_lowering(graphs: Sequence[Document]) -> Iterator[Stage]:
-    dynamo, pre_grad, joint = (_of(graphs, stage) for stage in ("dynamo", "pre_grad", "joint"))
-    inference = _of(graphs, "forward", "inference")
-    forward, backward = _of(graphs, "forward", "forward"), _of(graphs, "backward")
-    if dynamo:
-        yield "dynamo", (), dynamo
-    if pre_grad:
-        yield "pre_grad", dynamo, pre_grad
-    if joint or inference:
-        yield "joint", pre_grad or dynamo, joint or inference
-    if joint and (forward or backward):
-        yield "partition", joint, (*forward, *backward)
-
-
-def _lowering(graphs: Sequence[Document], texts: Sequence[Document], direction: model.Direction) -> Iterator[Stage]:
-    aot = _of(graphs, "backward" if direction == "backward" else "forward", direction)
-    published = _of(graphs, "backend", direction)
-    if published:
-        yield "backend", aot or _of(graphs, "dynamo"), published
-    post_grad = _of(graphs, "post_grad", direction)
-    if not post_grad:
-        return
-    yield "post_grad", aot, post_grad
-    unfused, fused = (
-        tuple(one for one in texts if one.direction == direction and one.stage == "schedule" and one.title.startswith(title))
-        for title in ("IR before fusion", "IR after fusion")
-    )
-    if unfused:
-        yield "pre_fusion", post_grad, unfused
-    if fused:
-        yield "post_fusion", unfused, fused
-    code = tuple(one for one in texts if one.direction == direction and one.stage == "output_code")
-    if code:
-        yield "output_code", post_grad, code
-
-
-def _of(graphs: Sequence[Document], stage: model.Stage, direction: model.Direction | None = None) -> Docs:
-    return tuple(one for one in graphs if one.stage == stage and direction in (None, one.direction) and one.line_count)
-
-
-def point_at(points: Sequence[StagePoint], gate: model.Gate, direction: model.Direction) -> StagePoint | None:
-    """Return the stage that has just been finished at a pause. The partition makes both directions; an
-    inference graph is AOTAutograd's whole work.
+class _Documents:
+    """The documents of a variant. A graph that was edited at a pause is two: what a stage made, and
+    what the next one was given.
     """
-    wanted = [one for one in points if one.gate == gate and one.direction in ("", direction)]
-    if not wanted and gate == "partition":
-        wanted = [one for one in points if one.gate == "joint"]
-    return wanted[-1] if wanted else None
+
+    def __init__(self, reader: SessionReader, variant: model.Compilation) -> None:
+        every = documents_of_variant(reader, variant)
+        edits = edited_graphs(reader) if reader.count(model.Intervention) else []
+        given, made = {before for before, _ in edits}, {after for _, after in edits}
+        graphs = [one for one in every if one.kind == "graph" and one.line_count]
+        self._made = [one for one in graphs if one.id not in made]
+        self._given = [one for one in graphs if one.id not in given]
+        self._texts = [one for one in every if one.kind == "artifact"]
+
+    def made(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
+        """Return the graphs as a stage left them."""
+        return _of(self._made, stage, direction)
+
+    def given(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
+        """Return the graphs as the next stage was given them."""
+        return _of(self._given, stage, direction)
+
+    def texts(self, stage: model.Stage, direction: model.Direction, title: str = "") -> Docs:
+        return tuple(one for one in _of(self._texts, stage, direction) if one.title.startswith(title))
+
+
+def _of(documents: Sequence[Document], stage: model.Stage, direction: model.Direction | None) -> Docs:
+    return tuple(one for one in documents if one.stage == stage and direction in (None, one.direction))
+
+
+def _before_lowering(documents: _Documents) -> Iterator[Stage]:
+    traced = documents.given("pre_grad") or documents.given("dynamo")
+    joint, given = (_joint(docs) for docs in (documents.made("joint"), documents.given("joint")))
+    passed = tuple(one for one in documents.made("joint") if is_after_passes(one))
+    inference = documents.made("forward", "inference")
+    parts = (*documents.made("forward", "forward"), *documents.made("backward"))
+    if dynamo := documents.made("dynamo"):
+        yield "dynamo", (), dynamo
+    if pre_grad := documents.made("pre_grad"):
+        yield "pre_grad", documents.given("dynamo"), pre_grad
+    if traced and (joint or inference):
+        yield "joint", traced, joint or inference
+    if passed:
+        yield "joint_passes", given, passed
+    if joint and parts:
+        yield "partition", passed or given, parts
+
+
+def _joint(documents: Docs) -> Docs:
+    return tuple(one for one in documents if not is_after_passes(one))
+
+
+def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Stage]:
+    given = documents.given("backward" if direction == "backward" else "forward", direction)
+    if published := documents.made("backend", direction):
+        yield "backend", given or documents.given("dynamo"), published
+    passed = documents.made("post_grad", direction)
+    if not passed:
+        return
+    yield "post_grad", given, passed
+    lowered = documents.given("post_grad", direction)
+    unfused = documents.texts("schedule", direction, "IR before fusion")
+    fused = documents.texts("schedule", direction, "IR after fusion")
+    if unfused:
+        yield "pre_fusion", lowered, unfused
+    if unfused and fused:
+        yield "post_fusion", unfused, fused
+    if code := documents.texts("output_code", direction):
+        yield "output_code", lowered, code
+
+
+def points_at(points: Sequence[StagePoint], gate: model.Gate, direction: model.Direction) -> list[StagePoint]:
+    """Return the stages that have just been finished at a pause. The partition makes both directions;
+    an inference graph is AOTAutograd's whole work, and so is the backward's part of a partition.
+    """
+    found = [one for one in points if one.gate == gate and one.direction in ("", direction)]
+    return found or [one for one in points if gate == "partition" and one.gate == "joint"]

@@ -1,81 +1,74 @@
-"""What one stage did, as data: a sentence, counts, and rows that stand before beside after."""
+"""What one stage did, as data: a sentence, counts, and what became of each node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Direction, Gate
 
 Fate = Literal[
-    "kept", "changed", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed", "input"
+    "kept", "changed", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed"
 ]  # fmt: skip
-"""What became of something in a stage, or how it came to be. ``several``: it is computed in several
-places. ``both``: in the forward and in the backward. ``view``: a view that a decomposition made.
-``input``: an input or the output of a graph, which is shown and not counted.
+"""What became of an operation in a stage, or how it came to be. ``changed``: it is another one, or
+has other arguments. ``fused``: several became one, or are computed together. ``several``: it is
+computed in several places. ``forward``, ``backward``: it is for, or went into, that direction;
+``both``: it went into both. ``view``: it computes nothing.
 """
 
-FATE_WORDS: dict[Fate, tuple[str, str]] = {
-    "kept": ("=", "kept"),
-    "changed": ("~", "changed"),
-    "decomposed": ("<", "decomposed"),
-    "view": ("v", "a view"),
-    "fused": (">", "fused"),
-    "several": ("*", "in several"),
-    "backward": ("b", "for the backward"),
-    "forward": ("f", "in the forward"),
-    "both": ("2", "in both"),
-    "made": ("+", "made"),
-    "removed": ("-", "removed"),
-    "input": (" ", ""),
-}
-"""Fate → its mark and its words, since colour alone must not carry meaning."""
+FATES: tuple[Fate, ...] = (
+    "kept",
+    "changed",
+    "decomposed",
+    "view",
+    "fused",
+    "several",
+    "forward",
+    "backward",
+    "both",
+    "made",
+    "removed",
+)
 
-
-class TextItem(NamedTuple):
-    """A line of a text that stands in a row: of a source file, an IR, or a kernel's name."""
-
-    text: str
-    document: Document | None = None
-    line: int = 0
-
-
-Item = int | TextItem
-"""The id of a node, which is read when its row is looked at; or a text."""
-
-
-class AlignedRow(NamedTuple):
-    """One row of the stage view: what stood before, and what stands in its place."""
-
-    fate: Fate
-    cells: tuple[Item | None, ...]
-    """One per side, before first."""
-    note: str = ""
+StageKey = Literal[
+    "dynamo", "pre_grad", "joint", "joint_passes", "partition", "backend", "post_grad", "pre_fusion", "post_fusion",
+    "output_code",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class StagePoint:
-    """One stage of one variant, named by the pause that comes after it."""
+    """One stage of one variant."""
 
+    key: StageKey
     compilation: int
     owner: str
     """Name of the variant: ``0/0``."""
-    gate: Gate
     direction: Direction
     before: tuple[Document, ...]
     after: tuple[Document, ...]
 
     @property
+    def gate(self) -> Gate:
+        """Return the pause that comes after it. Between Inductor's passes over the joint graph and its
+        cutting there is none.
+        """
+        return "partition" if self.key == "joint_passes" else self.key
+
+    @property
     def title(self) -> str:
-        return STAGE_TITLES[self.gate]
+        if self.key == "post_grad" and self.direction == "inference":
+            return "Inductor's graph passes"
+        return STAGE_TITLES[self.key]
 
 
-STAGE_TITLES: dict[Gate, str] = {
+STAGE_TITLES: dict[StageKey, str] = {
     "dynamo": "Dynamo",
     "pre_grad": "The pre-grad passes",
     "joint": "AOTAutograd",
+    "joint_passes": "Inductor's passes over the joint graph",
     "partition": "The partitioner",
     "backend": "The backend",
     "post_grad": "The post-grad passes",
@@ -84,15 +77,16 @@ STAGE_TITLES: dict[Gate, str] = {
     "output_code": "Code generation",
 }
 
-EXPLAINED: dict[Gate, str] = {
+EXPLAINED: dict[StageKey, str] = {
     "dynamo": "Dynamo runs your Python symbolically and writes down every tensor operation.",
     "pre_grad": "These passes rewrite Dynamo's graph before autograd sees it.",
     "joint": "AOTAutograd writes operations in terms of simpler ATen operations, and adds those of the backward.",
+    "joint_passes": "Constants are folded and patterns replaced while forward and backward are one graph.",
     "partition": "One graph becomes a forward and a backward; cheap values are computed again rather than kept.",
     "backend": "A backend of your own has published this stage.",
     "post_grad": "These passes rewrite the ATen graph: patterns are replaced, copies and duplicates go.",
     "pre_fusion": "Each operation becomes a loop over elements or a library call; views become index arithmetic.",
-    "post_fusion": "Loops that read what others write are joined, so that values stay in registers.",
+    "post_fusion": "Loops that read what others write are joined, so that fewer values go through memory.",
     "output_code": "Each loop is written as a kernel, and a wrapper calls kernels and libraries in order.",
 }
 """What a stage is for, for somebody who meets it for the first time."""
@@ -103,14 +97,13 @@ class StageWork:
     """What a stage did."""
 
     point: StagePoint
-    sides: tuple[str, ...]
-    """Heads of the columns, before first."""
     before: int
-    """How many operations (or lines, or steps) went in."""
+    """How many operations (or lines of source, or steps of the IR) went in."""
     after: int
     counts: Mapping[Fate, int]
-    """How many met each fate. Which things are counted, those before or those after, depends on the
-    fate: ``removed`` counts those before, ``made`` those after.
+    """How many met each fate. ``removed`` and ``fused`` count what went in. In a stage from graph to
+    graph all others count what came out, and where the graph is cut or becomes kernels, what went in.
     """
     sentence: str
-    rows: Sequence[AlignedRow] = field(default=(), repr=False)
+    fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
+    """Id of an operation, of the graphs before and after → what became of it."""

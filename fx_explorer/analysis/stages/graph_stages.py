@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import plain_function
@@ -12,7 +12,7 @@ from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
 from fx_explorer.analysis.variants.lineage import first_variant, saving_variant
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.stages import plain_operations, source_lines
+from fx_explorer.session.queries.stages import PlainNode, plain_operations, source_lines
 
 Counted = Iterable[tuple[int, str]]
 """(how many, the words for it); what there is none of is left out."""
@@ -27,7 +27,7 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
     breaks = reader.count(model.GraphBreak, compilation=first.id)
     cut = f", up to {counted(breaks, 'graph break')}" if breaks else ""
     sentence = f"{point.title}, from {plain_function(first.function)} on: {of}{counted(operations, 'operation')}{cut}."
-    return StageWork(point, lines, operations, {"made": operations}, sentence)
+    return StageWork(point, lines, operations, {}, {"made": operations}, sentence)
 
 
 def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
@@ -35,7 +35,7 @@ def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
     before, last = (plain_operations(reader, [one.id for one in side]) for side in (point.before, point.after[-1:]))
     stages = counted(len(point.after), "graph")
     became = f"{counted(len(before), 'operation')} became {len(last):,} in the last of them"
-    return StageWork(point, len(before), len(last), {}, f"{point.title} published {stages}: {became}.")
+    return StageWork(point, len(before), len(last), {}, {}, f"{point.title} published {stages}: {became}.")
 
 
 # passes
@@ -47,24 +47,23 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
     before, after = len(pair.before), len(pair.after)
     if _are_of_regions(reader, point):
         parts = f"{counted(after, 'operation')} in {counted(len(point.after), 'region')} of their own, of {before:,} in all"
-        return StageWork(point, before, after, {}, f"{point.title}: {parts}.")
+        return StageWork(point, before, after, {}, {}, f"{point.title}: {parts}.")
     fates = _fates_after_passes(pair)
-    counts = _counts(fates, (one.id for one in pair.after))
-    was = _counts(fates, (one.id for one in pair.before))
-    if counts["kept"] == before == after:
-        return StageWork(point, before, after, counts, f"{point.title} changed none of {counted(before, 'operation')}.", fates)
+    was, made = (_counts(fates, side) for side in (pair.before, pair.after))
     words = _told(
         [
-            (counts["kept"], f"{counts['kept']:,} kept"),
-            (counts["changed"], f"{counts['changed']:,} changed"),
-            (counts["fused"], f"{was['fused']:,} fused into {counts['fused']:,}"),
-            (counts["decomposed"], f"{was['decomposed']:,} decomposed into {counts['decomposed']:,}"),
-            (counts["made"], f"{counts['made']:,} made"),
+            (made["kept"], f"{made['kept']:,} kept"),
+            (made["changed"], f"{made['changed']:,} changed"),
+            (made["replaced"], f"{was['replaced']:,} replaced by {made['replaced']:,}"),
+            (made["fused"], f"{was['fused']:,} fused into {made['fused']:,}"),
+            (made["decomposed"], f"{was['decomposed']:,} decomposed into {made['decomposed']:,}"),
+            (made["made"], f"{made['made']:,} made"),
             (was["removed"], f"{was['removed']:,} removed"),
         ]
     )
-    counts["removed"], counts["fused"] = was["removed"], was["fused"]
-    return StageWork(point, before, after, +counts, f"{point.title}: {_became(before, after)}: {words}.", fates)
+    is_as_before = made["kept"] == before == after
+    told = f" changed none of {counted(before, 'operation')}" if is_as_before else f": {_became(before, after)}: {words}"
+    return StageWork(point, before, after, was, made, f"{point.title}{told}.", fates)
 
 
 def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
@@ -84,22 +83,32 @@ def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
     for child, link in pair.same.items():
         fates[child] = fates[link.parent] = "changed" if link.differs else "kept"
     gone = {one.id for one in pair.before} - fates.keys()
-    took: dict[int, list[int]] = {}
+    places: dict[int, list[int]] = {}
+    """Id of a new operation → those that are gone and that it comes from."""
     for node in pair.after:
         if node.id not in fates:
-            took[node.id] = [link.parent for link in pair.parents.get(node.id, ()) if link.parent in gone]
-    replaced = Counter(parent for parents in took.values() for parent in parents)
-    for child, parents in took.items():
-        if not parents:
-            fates[child] = "made"
-            continue
-        fate: Fate = "fused" if len(parents) > 1 else "decomposed" if replaced[parents[0]] > 1 else "changed"
-        fates[child] = fate
+            places[node.id] = [link.parent for link in pair.parents.get(node.id, ()) if link.parent in gone]
+    takers: dict[int, list[int]] = {}
+    for child, parents in places.items():
         for parent in parents:
-            fates[parent] = "fused" if "fused" in (fate, fates.get(parent)) else fate
-    for node in pair.before:
-        fates.setdefault(node.id, "removed")
+            takers.setdefault(parent, []).append(child)
+    for child, parents in places.items():
+        fates[child] = _fate_of_new(parents, places, takers)
+    for parent in gone:
+        fates[parent] = fates[takers[parent][0]] if parent in takers else "removed"
     return fates
+
+
+def _fate_of_new(parents: Sequence[int], places: Mapping[int, list[int]], takers: Mapping[int, list[int]]) -> Fate:
+    """Return how an operation came to be that is not one of those before: several became one, one
+    became several, or anything else stands in the place of anything else.
+    """
+    if not parents:
+        return "made"
+    if len(parents) > 1:
+        return "fused" if all(len(takers[parent]) == 1 for parent in parents) else "replaced"
+    others = takers[parents[0]]
+    return "decomposed" if len(others) > 1 and all(len(places[one]) == 1 for one in others) else "replaced"
 
 
 # AOTAutograd
@@ -110,20 +119,19 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
     pair = graph_pair(reader, point.before, point.after)
     before, after = len(pair.before), len(pair.after)
     fates = _fates_after_tracing(pair)
-    counts = _counts(fates, (one.id for one in pair.after))
-    unknown = sum(fates[one.id] == "removed" for one in pair.before)
+    was, made = (_counts(fates, side) for side in (pair.before, pair.after))
+    unknown = was["removed"]
     words = _told(
         [
-            (counts["kept"], f"{counts['kept']:,} one for one"),
-            (counts["decomposed"], f"{counts['decomposed']:,} by decomposition"),
-            (counts["backward"], f"{counts['backward']:,} for the backward"),
-            (counts["view"], counted(counts["view"], "view")),
-            (counts["made"], f"{counts['made']:,} of no known origin"),
+            (made["kept"], f"{made['kept']:,} one for one"),
+            (made["decomposed"], f"{made['decomposed']:,} by decomposition"),
+            (made["backward"], f"{made['backward']:,} for the backward"),
+            (made["view"], counted(made["view"], "view")),
+            (made["made"], f"{made['made']:,} of no known origin"),
         ]
     )
     left = f"; nothing is known to come of {unknown:,} of the {before:,}" if unknown else ""
-    counts["removed"] = unknown
-    return StageWork(point, before, after, +counts, f"{point.title}: {_became(before, after)}: {words}{left}.", fates)
+    return StageWork(point, before, after, was, made, f"{point.title}: {_became(before, after)}: {words}{left}.", fates)
 
 
 def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
@@ -159,39 +167,38 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
         fates[node.id] = (
             "both" if in_forward and in_backward else "forward" if in_forward else "backward" if in_backward else "removed"
         )
-    counts = _counts(fates, (one.id for one in forward.before))
     for pair in (forward, backward):
         for node in pair.after:
             parents = pair.parents.get(node.id)
             fates[node.id] = fates[parents[0].parent] if parents else "made"
-            counts["made"] += not parents
+    was, made = _counts(fates, forward.before), _counts(fates, (*forward.after, *backward.after))
     variant = reader.get(model.Compilation, point.compilation)
     saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)
     words = _told(
         [
-            (counts["both"], f"{counts['both']:,} in both, so computed again"),
-            (counts["removed"], f"{counts['removed']:,} removed"),
-            (counts["made"], f"{counts['made']:,} made"),
+            (was["both"], f"{was['both']:,} in both, so computed again"),
+            (was["removed"], f"{was['removed']:,} removed"),
+            (made["made"], f"{made['made']:,} made"),
             (saved, f"{counted(saved, 'value')} saved for the backward"),
         ]
     )
     before, sizes = len(forward.before), [len(pair.after) for pair in (forward, backward)]
     went = f"{counted(before, 'operation')} became {sizes[0]:,} in the forward and {sizes[1]:,} in the backward"
-    sentence = f"{_who_cut(reader, point, counts)}: {went}{f': {words}' if words else ''}."
-    return StageWork(point, before, sum(sizes), +counts, sentence, fates)
+    sentence = f"{_who_cut(reader, point, was['removed'] + made['made'])}: {went}{f': {words}' if words else ''}."
+    return StageWork(point, before, sum(sizes), was, made, sentence, fates)
 
 
-def _who_cut(reader: SessionReader, point: StagePoint, counts: Mapping[Fate, int]) -> str:
+def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
     """Return who did it. Where the joint graph after the passes over it was not recorded, nothing tells
     what those did from what the partitioner did.
     """
     graphs = reader.by_ids(model.Graph, [one.id for one in point.before])
     is_known = any(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
-    return point.title if is_known or not (counts["removed"] or counts["made"]) else f"{point.title}, with the passes before it"
+    return point.title if is_known or not differing else f"{point.title}, with the passes before it"
 
 
-def _counts(fates: Mapping[int, Fate], nodes: Iterable[int]) -> Counter[Fate]:
-    return Counter(fates[node] for node in nodes)
+def _counts(fates: Mapping[int, Fate], nodes: Iterable[PlainNode]) -> Counter[Fate]:
+    return Counter(fates[node.id] for node in nodes)
 
 
 def _told(parts: Counted) -> str:

@@ -108,7 +108,7 @@ def _gathered(reader: SessionReader, point: StagePoint, into: Mapping[int, set[i
     ]
     told = listed([words for number, words in parts if number], len(parts))
     sentence = f"{point.title}: {counted(len(nodes), 'operation')} became {what}{f': {told}' if told else ''}."
-    return StageWork(point, len(nodes), after, counts, sentence, fates)
+    return StageWork(point, len(nodes), after, counts, {}, sentence, fates)
 
 
 def _verb(number: int, verb: str) -> str:
@@ -151,7 +151,7 @@ def fusion_work(reader: SessionReader, point: StagePoint) -> StageWork:
     ]
     if not joined and not counts["made"] and not counts["removed"]:
         told = f"{point.title} joined none of {counted(len(before), 'step')}."
-        return StageWork(point, len(before), len(after), +counts, told)
+        return StageWork(point, len(before), len(after), {}, {}, told)
     told = listed([words for number, words in parts if number], len(parts))
     sentence = f"{point.title}: {counted(len(before), 'step')} became {len(after):,}: {told}."
-    return StageWork(point, len(before), len(after), +counts, sentence)
+    return StageWork(point, len(before), len(after), {}, {}, sentence)

@@ -10,10 +10,10 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Direction, Gate
 
 Fate = Literal[
-    "kept", "changed", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed"
+    "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed"
 ]  # fmt: skip
 """What became of an operation in a stage, or how it came to be. ``changed``: it is another one, or
-has other arguments. ``fused``: several became one, or are computed together. ``several``: it is
+has other arguments; ``replaced``: others are in its place. ``fused``: several became one, or are computed together. ``several``: it is
 computed in several places. ``forward``, ``backward``: it is for, or went into, that direction;
 ``both``: it went into both. ``view``: it computes nothing.
 """
@@ -21,6 +21,7 @@ computed in several places. ``forward``, ``backward``: it is for, or went into, 
 FATES: tuple[Fate, ...] = (
     "kept",
     "changed",
+    "replaced",
     "decomposed",
     "view",
     "fused",
@@ -100,10 +101,10 @@ class StageWork:
     before: int
     """How many operations (or lines of source, or steps of the IR) went in."""
     after: int
-    counts: Mapping[Fate, int]
-    """How many met each fate. ``removed`` and ``fused`` count what went in. In a stage from graph to
-    graph all others count what came out, and where the graph is cut or becomes kernels, what went in.
-    """
+    became: Mapping[Fate, int]
+    """What became of the operations that went in: how many met each fate."""
+    made: Mapping[Fate, int]
+    """How the operations that came out came to be. Empty where they are no operations of a graph."""
     sentence: str
     fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
     """Id of an operation, of the graphs before and after → what became of it."""

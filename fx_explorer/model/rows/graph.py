@@ -55,8 +55,8 @@ class Graph:
     direction: Direction
     name: str = ""
     """Empty for the whole graph; the attribute name (``cond_true_0``) for a nested subgraph of a
-    higher-order op; ``AFTER_PASSES`` for a second joint graph. Of another front end its name, and below it that of the subgraph:
-    ``export.cond_true_0``.
+    higher-order op; ``AFTER_PASSES`` for a second joint graph. Of another front end its name, and
+    below it that of the subgraph: ``export.cond_true_0``.
     """
     parent: int = 0
     """The graph that holds the higher-order op, for a nested subgraph."""

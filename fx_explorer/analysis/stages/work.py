@@ -12,10 +12,10 @@ from fx_explorer.model import Direction, Gate
 Fate = Literal[
     "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed"
 ]  # fmt: skip
-"""What became of an operation in a stage, or how it came to be. ``changed``: it is another one, or
-has other arguments; ``replaced``: others are in its place. ``fused``: several became one, or are computed together. ``several``: it is
-computed in several places. ``forward``, ``backward``: it is for, or went into, that direction;
-``both``: it went into both. ``view``: it computes nothing.
+"""What became of an operation in a stage, or how it came to be. ``changed``: it has another name, function
+or arguments; ``replaced``: others are in its place. ``fused``: several became one, or are
+computed together. ``several``: it is computed in several places. ``forward``, ``backward``: it is for,
+or went into, that direction; ``both``: it went into both. ``view``: it computes nothing.
 """
 
 FATES: tuple[Fate, ...] = (

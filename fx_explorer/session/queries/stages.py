@@ -37,7 +37,7 @@ class Origin(NamedTuple):
     is_copy: bool
     """The same node, or a copy of it, by every link on the way."""
     differs: bool
-    """Target, arguments, shape or type are not those of the parent."""
+    """Name, target, arguments, shape or type are not those of the parent."""
 
 
 def origins(reader: SessionReader, before: Collection[int], after: Collection[int]) -> list[Origin]:
@@ -56,7 +56,8 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
         f"WHERE ({_in(there, 'child')}) AND ({known}) "
         f"UNION SELECT up.origin, link.parent, up.copy AND {copy} FROM up JOIN link ON link.child = up.id "
         f"WHERE NOT ({_in(here, 'up.id')}) AND ({known})) "
-        "SELECT up.origin, up.id, max(up.copy), later.target != node.target OR later.arguments != node.arguments "
+        "SELECT up.origin, up.id, max(up.copy), later.name != node.name "
+        "OR later.target != node.target OR later.arguments != node.arguments "
         "OR later.shape IS NOT node.shape OR later.dtype != node.dtype "
         "FROM up JOIN node AS later ON later.id = up.origin AND later.op LIKE 'call_%' "
         f"JOIN node ON node.id = up.id AND {IS_CALL} "

@@ -29,6 +29,10 @@ class Bare:
     joint_gone: int = 0
     """Nodes of the joint graph that were there before Inductor's passes, and are not after them."""
     joint_new: int = 0
+    joint_unchanged: int = 0
+    """Nodes that are there with the same name, function and arguments before and after; some passes erase one and make it
+    anew.
+    """
     cut: int = 0
     """In the graph that was cut."""
     forward: int = 0
@@ -47,6 +51,10 @@ class Bare:
 
 def operations(module: torch.fx.GraphModule) -> Nodes:
     return [node for node in module.graph.nodes if node.op.startswith("call_")]
+
+
+def called(node: torch.fx.Node) -> tuple[str, ...]:
+    return node.name, str(node.target), str(node.args), str(node.kwargs)
 
 
 def trained_bare(model: torch.nn.Module, inputs: Mapping[str, Any] | tuple[Any, ...]) -> Bare:
@@ -68,8 +76,9 @@ def trained_bare(model: torch.nn.Module, inputs: Mapping[str, Any] | tuple[Any, 
         if bare.joint:  # it calls itself for nested graphs
             return joint_passes(module, *args, **kwargs)
         bare.joint_backward = sum(n.meta.get("partitioner_tag") == "is_backward" for n in operations(module))
+        texts = {called(node) for node in operations(module)}
         made, before, after = passed(lambda: joint_passes(module, *args, **kwargs), module)
-        bare.joint = len(before)
+        bare.joint, bare.joint_unchanged = len(before), sum(called(node) in texts for node in after)
         bare.joint_gone, bare.joint_new = len(set(before) - set(after)), len(set(after) - set(before))
         return made
 

@@ -230,6 +230,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.explorer.show_waiting(waiting)
             if reader:
                 self._look_into(reader, version)
+                self.controllers.stepping.show_finished_stage()
         capturing.begin_when_changed()
 
     def _look_into(self, reader: SessionReader, version: int) -> None:

@@ -193,7 +193,7 @@ def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
     what those did from what the partitioner did.
     """
     graphs = reader.by_ids(model.Graph, [one.id for one in point.before])
-    is_known = any(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
+    is_known = all(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
     return point.title if is_known or not differing else f"{point.title}, with the passes before it"
 
 

@@ -39,6 +39,7 @@ class _Documents:
         graphs = [one for one in every if one.kind == "graph" and one.line_count]
         self._made = [one for one in graphs if one.id not in made]
         self._given = [one for one in graphs if one.id not in given]
+        self._shared_parts = _shared_parts(reader, graphs)
         self._texts = [one for one in every if one.kind == "artifact"]
 
     def made(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
@@ -51,6 +52,25 @@ class _Documents:
 
     def texts(self, stage: model.Stage, direction: model.Direction, title: str = "") -> Docs:
         return tuple(one for one in _of(self._texts, stage, direction) if one.title.startswith(title))
+
+    def without_shared_parts(self, documents: Docs) -> Docs:
+        """Return the documents without the joint graphs of nested regions that Inductor's passes left
+        alone: those are done, and cut, before the graph around them.
+        """
+        return tuple(one for one in documents if one.id not in self._shared_parts)
+
+    def shared_parts(self) -> Docs:
+        return tuple(one for one in self._made if one.id in self._shared_parts)
+
+
+def _shared_parts(reader: SessionReader, graphs: Sequence[Document]) -> set[int]:
+    """Return the nested joint graphs that were not recorded once more with the graph around them."""
+    joint = reader.by_ids(model.Graph, [one.id for one in graphs if one.stage == "joint"])
+    names = {one.name for one in joint}
+    if model.AFTER_PASSES not in names:
+        return set()
+    nested = [one for one in joint if one.parent and not one.name.startswith(model.AFTER_PASSES)]
+    return {one.id for one in nested if f"{model.AFTER_PASSES}.{one.name}" not in names}
 
 
 def _of(documents: Sequence[Document], stage: model.Stage, direction: model.Direction | None) -> Docs:
@@ -70,9 +90,9 @@ def _before_lowering(documents: _Documents) -> Iterator[Stage]:
     if traced and (joint or inference):
         yield "joint", traced, joint or inference
     if passed:
-        yield "joint_passes", given, passed
+        yield "joint_passes", documents.without_shared_parts(given), passed
     if joint and parts:
-        yield "partition", passed or given, parts
+        yield "partition", (*passed, *documents.shared_parts()) if passed else given, parts
 
 
 def _joint(documents: Docs) -> Docs:

@@ -5,7 +5,9 @@ and the overview.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from fx_explorer import model
 from fx_explorer.analysis.stages.graph_stages import (
     dynamo_work,
     partition_work,
@@ -14,9 +16,10 @@ from fx_explorer.analysis.stages.graph_stages import (
     tracing_work,
 )
 from fx_explorer.analysis.stages.inductor_stages import fusion_work, kernels_work, lowering_work
-from fx_explorer.analysis.stages.points import stage_points
+from fx_explorer.analysis.stages.points import points_at, stage_points
 from fx_explorer.analysis.stages.work import StageKey, StagePoint, StageWork
 from fx_explorer.analysis.variants.lineage import variants_in_use
+from fx_explorer.model import Direction, Gate
 from fx_explorer.session import SessionReader
 
 _WORK: dict[StageKey, Callable[[SessionReader, StagePoint], StageWork]] = {
@@ -38,6 +41,17 @@ def stage_work(reader: SessionReader, point: StagePoint) -> StageWork:
     their texts.
     """
     return _WORK[point.key](reader, point)
+
+
+def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> list[StageWork]:
+    """Tell what the stages did that have just been finished where the compiler waits: none, where
+    nothing is recorded of them, or several that have no pause between them. It opens the session
+    for itself, so that another thread can read it.
+    """
+    with SessionReader(path) as reader:
+        variants = reader.rows(model.Compilation, name=compilation)
+        points = stage_points(reader, variants[-1]) if variants else []
+        return [stage_work(reader, point) for point in points_at(points, gate, direction)]
 
 
 def points_in_use(reader: SessionReader) -> list[StagePoint]:

@@ -48,6 +48,7 @@ from fx_explorer.report.kernel_costs import kernel_cost
 from fx_explorer.report.performance.bench_report import bench_object
 from fx_explorer.report.performance.ledger_report import ledger_object
 from fx_explorer.report.performance.memory_report import memory_of_report
+from fx_explorer.report.stages import stages_of_report
 from fx_explorer.report.support_report import support_object
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import target_counts
@@ -84,6 +85,7 @@ def json_report(reader: SessionReader) -> Json:
             "recompiles": [_recompile(one) for one in recompiles(reader)],
             "recompile_limits": [_limit_hit(one) for one in limit_hits(reader)],
             "symbols": [_symbol(one) for one in symbols(reader)],
+            "stages": stages_of_report(reader),
             "saved_tensors": _saved_tensors(reader),
             "regions": [_region(one) for one in regions(reader)],
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},

@@ -54,6 +54,10 @@ def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> 
         return [stage_work(reader, point) for point in points_at(points, gate, direction)]
 
 
+MOST_COMPILATIONS = 200
+"""The stages of so many are listed, the first ones: those of 2,000 versions of a function take seconds."""
+
+
 def points_in_use(reader: SessionReader) -> list[StagePoint]:
     """Return the stages of every compilation, of the variant that the program runs."""
-    return [point for variant in variants_in_use(reader) for point in stage_points(reader, variant)]
+    return [point for variant in variants_in_use(reader)[:MOST_COMPILATIONS] for point in stage_points(reader, variant)]

@@ -108,3 +108,10 @@ class StageWork:
     sentence: str
     fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
     """Id of an operation, of the graphs before and after → what became of it."""
+
+    @property
+    def is_as_before(self) -> bool:
+        """Return whether the stage changed nothing."""
+        if self.point.key == "post_fusion":  # what is fused is less than before
+            return self.before == self.after
+        return bool(self.became) and all(fate == "kept" for fate, number in self.became.items() if number)

@@ -21,7 +21,10 @@ REFUSED_S = 20
 
 NOTHING_WAITS = "The compiler is working: it listens at its next gate. c x gives up what it compiles now."
 NOTHING_LEFT = "Everything is compiled, and nothing waits. c a compiles another variant from a stage that is finished."
-SAVED = "This is a saved session: there is no compiler to step through. Open its target with fx-explorer TARGET."
+SAVED = (
+    "This is a saved session: there is no compiler to step through. v t shows what each stage did. "
+    "Open its target with fx-explorer TARGET to step."
+)
 GONE = "The worker has ended. r captures again."
 
 OF_INDUCTOR: frozenset[Gate] = frozenset(("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code"))

@@ -94,9 +94,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
     async def set_slots(self, slots: Sequence[Slot]) -> list[Pane]:
         """Show one pane per slot, in this order, and no stage. Existing panes are used again."""
         panes = self.panes
-        self.stage_words.show(None)
-        for pane in panes:
-            pane.fates = None
+        self.forget_stage()
         for pane, slot in zip(panes, slots, strict=False):
             pane.slot = slot
         if len(panes) > len(slots):
@@ -107,6 +105,12 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._active = self._first = 0
         self._show_panes()
         return self.panes
+
+    def forget_stage(self) -> None:
+        """Show no stage any more: neither its words, nor, in what is shown from now on, its marks."""
+        self.stage_words.show(None)
+        for pane in self.panes:
+            pane.fates = None
 
     async def add(self) -> Pane:
         """Add a pane right of the active one."""

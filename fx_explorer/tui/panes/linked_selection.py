@@ -66,6 +66,7 @@ class LinkedSelection:
         self.levels.forget()
         if self.region and not has_region(reader, self.region):
             self.region = None
+        self._linked.forget_stage()
         for pane in self._linked.panes:
             place = pane.place or (Place(pane.document) if pane.document else None)
             found = same_place(old, place, reader) if old and place else None
@@ -131,8 +132,9 @@ class LinkedSelection:
             pane.fates = fates if fates and document.kind == "graph" else None
             self._show(pane, document)
         graph = next((one for one in documents if one.kind == "graph"), None)
-        if self._reader and graph:
-            self.select(Place(graph, first_marked(self._reader, graph, fates)))
+        if self._reader and documents:
+            begins = Place(graph, first_marked(self._reader, graph, fates)) if graph else Place(documents[0])
+            self.select(begins)
             self._put_cursors()
 
     def show_level(self, pane: Pane, level: Level) -> None:
@@ -178,6 +180,8 @@ class LinkedSelection:
         if not self._linked.panes:
             await self.show_preset("source")
         self._was_touched = True
+        if self._linked.stage_words.text and place.document not in self._linked.shown_documents:
+            await self.show_preset("source")  # what the panes show is no stage any more
         if self.region and self.hides(place):
             self._linked.notify(f"Showing every node again: this one is not in {self.region[1]}.")
             self.narrow(None)

@@ -36,5 +36,5 @@ FATE_SIGNS: Mapping[Fate, FateSign] = {
 NO_SIGN = FateSign(" ", "", "muted")
 """Of what is no operation."""
 
-FATE_COLUMN = Column("in this stage", min_width=10, max_width=13)
+FATE_COLUMN = Column("became", min_width=10, max_width=10)
 """Stands after the names."""

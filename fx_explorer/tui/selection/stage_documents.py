@@ -10,7 +10,7 @@ from fx_explorer.analysis.stages.work import Fate, StagePoint
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import first_operation
 
-AS_BEFORE: frozenset[Fate] = frozenset(("kept", "forward"))
+AS_BEFORE: frozenset[Fate] = frozenset(("kept", "forward", "view"))
 """What is not worth beginning with."""
 
 

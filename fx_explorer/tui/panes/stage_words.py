@@ -35,6 +35,10 @@ class StageWords(Widget):
         super().__init__()
         self.text: StageText | None = None
 
+    @property
+    def sentences(self) -> Sequence[str]:
+        return self.text.sentences if self.text else []
+
     def show(self, text: StageText | None) -> None:
         if text != self.text:
             self.text = text

@@ -27,4 +27,5 @@ def next_key(keymap: Keymap, gate: Gate, direction: Direction, *, is_inductors: 
         return ""
     if not is_inductors or gate not in _NEXT:
         return f"{key} goes on."
-    return f"{key} goes on to {_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}."
+    done = "; the forward is through" if (gate, direction) == ("partition", "backward") else ""
+    return f"{key} goes on to {_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}{done}."

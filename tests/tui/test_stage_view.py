@@ -8,7 +8,8 @@ from pathlib import Path
 from fx_explorer.model import Command, Direction, Gate, Graph, Notice
 from tests.conftest import Captured
 from tests.tui.conftest import Driver, OpenApp
-from tests.tui.test_live_capture import FakeCapture
+from tests.tui.test_live_capture import FakeCapture, step
+from tests.tui.test_stepping import messages
 
 AOTAUTOGRAD = "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
 
@@ -132,3 +133,43 @@ async def test_the_linked_operations_light_up_across_a_stage(open_app: OpenApp, 
         lit = {nodes[line].name for line in joint.lit}
         assert {"mul", "mul_1", "erf", "add", "mul_2"} <= lit
         assert "addmm" not in lit
+
+
+async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        capture.say(Notice("gate", state="begin", gate="joint", compilation="0/0"))
+        await driver.until(lambda: "paused after the joint graph" in driver.header)
+        await driver.press("x", "t")
+        assert "Not compiled yet: go on to the end, then build and run it, for its time?" in driver.screen
+        await driver.press("n")
+        assert capture.sent == []
+        await driver.press("x", "t", "y")
+        assert capture.sent == [Command("go")]
+        capture.say(Notice("done", text="going on"))
+        capture.say(Notice("gate", state="end", gate="joint", compilation="0/0"))
+        capture.stay()
+        capture.say(Notice("gate", state="begin"))
+        await driver.until(lambda: "Build and run, to see how long it takes" in driver.screen)
+        await driver.press("escape")
+        capture.end()
+
+
+async def test_levels_below_a_kernel_that_is_not_compiled_yet_are_asked_for_when_it_is(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        capture.say(Notice("gate", state="begin", gate="dynamo"))
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("p", "k")
+        assert "Not compiled yet: go on to the end, then “below the kernel”?" in driver.screen
+        await driver.press("y")
+        capture.say(Notice("gate", state="end", gate="dynamo"))
+        capture.stay()
+        capture.say(Notice("gate", state="begin"))
+        await driver.until(lambda: "Triton" in messages(driver))  # the kernel that is there then is none of Triton's
+        assert capture.sent == [Command("go")]
+        capture.end()

@@ -5,6 +5,7 @@ why it cannot be asked now.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from fx_explorer.analysis.stages.stage_work import works_at
 from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Gate
@@ -13,6 +14,7 @@ from fx_explorer.tui.commands import AT_A_GATE, AT_HAND
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from fx_explorer.tui.status.next_stage import next_key
 
@@ -44,6 +46,8 @@ class Stepping:
         self.app = services.app
         self._shows_next_stage = False
         """Whether the next pause is to be shown with what the stage before it did."""
+        self._then: Callable[[], Awaitable[None]] | None = None
+        """What is done once everything is compiled."""
 
     # what happened
 
@@ -84,6 +88,32 @@ class Stepping:
                 is_inductors = self._backends() <= WITH_INDUCTOR
                 key = next_key(explorer.keymap, waiting.gate, waiting.direction, is_inductors=is_inductors)
                 await explorer.show_stage(works, key)
+
+    # what needs the rest
+
+    @property
+    def pauses(self) -> bool:
+        """Return whether the compiler waits at a gate, with stages still ahead."""
+        waiting = self._services.captures.waiting
+        return waiting is not None and waiting.gate is not None
+
+    async def go_on_then(self, what: str, then: Callable[[], Awaitable[None]]) -> None:
+        """Ask whether to go on to the end, for something that needs all stages, and do that when
+        everything is compiled. ``what`` completes “goes on, then …”.
+        """
+        question = f"Not compiled yet: go on to the end, then {what}?"
+        if await ask(self.app, Consent(question, "The compiler waits, and this needs what comes later.")) and self.pauses:
+            self._then = then
+            self.send(Command("go"), f"going on, then {what}")
+
+    def do_what_waited(self) -> None:
+        """Do what waited for everything to be compiled; forget it when the capture is over without."""
+        live, then = self._services.captures.live, self._then
+        if then is None or live is None or self.pauses or (live.waiting is None and not live.is_over):
+            return
+        self._then = None
+        if not live.is_over or self._services.explorer.reader is not None:
+            self._services.begin(then(), "then", "then", "do what waited for the compiler", exclusive=True)
 
     # straight on
 

@@ -23,10 +23,10 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
     graphs = [document.id for document in point.after]
     operations, lines = len(plain_operations(reader, graphs)), source_lines(reader, graphs)
     first = first_variant(reader, reader.get(model.Compilation, point.compilation))
-    of = f"{counted(lines, 'line')} of source became " if lines else ""
+    of = f"{counted(lines, 'line')} of source, from {plain_function(first.function)} on, became " if lines else ""
     breaks = reader.count(model.GraphBreak, compilation=first.id)
     cut = f", up to {counted(breaks, 'graph break')}" if breaks else ""
-    sentence = f"{point.title}, from {plain_function(first.function)} on: {of}{counted(operations, 'operation')}{cut}."
+    sentence = f"{point.title}: {of}{counted(operations, 'operation')}{cut}."
     return StageWork(point, lines, operations, {}, {"made": operations}, sentence)
 
 
@@ -62,7 +62,7 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
         ]
     )
     is_as_before = made["kept"] == before == after
-    told = f" changed none of {counted(before, 'operation')}" if is_as_before else f": {_became(before, after)}: {words}"
+    told = f" changed nothing: {counted(before, 'operation')}" if is_as_before else f": {_became(before, after)}: {words}"
     return StageWork(point, before, after, was, made, f"{point.title}{told}.", fates)
 
 

@@ -101,7 +101,7 @@ def _gathered(reader: SessionReader, point: StagePoint, into: Mapping[int, set[i
     counts = Counter(fates.values())
     parts = [
         (counts["fused"], f"{counts['fused']:,} {_verb(counts['fused'], 'share')} one with others"),
-        (counts["kept"], f"{counts['kept']:,} {'has' if counts['kept'] == 1 else 'have'} one alone"),
+        (counts["kept"], f"{counts['kept']:,} {'has one to itself' if counts['kept'] == 1 else 'have one to themselves'}"),
         (counts["several"], f"{counts['several']:,} {'is' if counts['several'] == 1 else 'are'} computed in several"),
         (counts["view"], f"{counted(counts['view'], 'view or selection')} {_verb(counts['view'], 'take')} no work"),
         (counts["removed"], f"{counts['removed']:,} {'is' if counts['removed'] == 1 else 'are'} in none that is known"),
@@ -150,7 +150,7 @@ def fusion_work(reader: SessionReader, point: StagePoint) -> StageWork:
         (counts["removed"], f"{counts['removed']:,} removed"),
     ]
     if not joined and not counts["made"] and not counts["removed"]:
-        told = f"{point.title} joined none of {counted(len(before), 'step')}."
+        told = f"{point.title} joined nothing: {counted(len(before), 'step')}."
         return StageWork(point, len(before), len(after), {}, {}, told)
     told = listed([words for number, words in parts if number], len(parts))
     sentence = f"{point.title}: {counted(len(before), 'step')} became {len(after):,}: {told}."

@@ -61,3 +61,11 @@ MOST_COMPILATIONS = 200
 def points_in_use(reader: SessionReader) -> list[StagePoint]:
     """Return the stages of every compilation, of the variant that the program runs."""
     return [point for variant in variants_in_use(reader)[:MOST_COMPILATIONS] for point in stage_points(reader, variant)]
+
+
+def work_in_use(path: Path, position: int) -> StageWork:
+    """Tell what the stage at this position of ``points_in_use`` did. It opens the session for itself, as
+    ``works_at`` does.
+    """
+    with SessionReader(path) as reader:
+        return stage_work(reader, points_in_use(reader)[position])

@@ -8,6 +8,7 @@ app's business.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +25,7 @@ from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
-from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work
+from fx_explorer.analysis.stages.stage_work import work_in_use
 from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
@@ -362,7 +363,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         if self.view == "candidates":
             await self.show_below()
         elif self.view == "stages" and self.reader and self.table:
-            await self.show_stage([stage_work(self.reader, points_in_use(self.reader)[self.table.position])])
+            with self.explained():
+                work = await asyncio.to_thread(work_in_use, self.reader.path, self.table.position)
+                await self.show_stage([work])
         elif event.place:
             await self.go(event.place)
         else:

@@ -126,11 +126,11 @@ def test_the_stages_of_an_mlp_are_those_counted_by_hand(captured: Captured, read
     joint, forward, code = works["joint", ""], works["post_grad", "forward"], works["output_code", "forward"]
     assert (joint.made["decomposed"], joint.made["view"]) == (7, 2)
     assert joint.sentence == "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
-    assert forward.sentence == "The post-grad passes changed none of 9 operations."
+    assert forward.sentence == "The post-grad passes changed nothing: 9 operations."
     assert code.became == {"fused": 5, "kept": 2, "view": 2}
     assert code.sentence == (
         "Code generation: 9 operations became 1 generated kernel and 2 library calls: "
-        "5 share one with others, 2 have one alone and 2 views and selections take no work."
+        "5 share one with others, 2 have one to themselves and 2 views and selections take no work."
     )
 
 

@@ -52,6 +52,7 @@ async def test_each_step_shows_what_the_stage_did_and_the_last_one_lists_all(
         assert ". goes on to the partitioner" in driver.screen
         await driver.press("full_stop")
         capture.leave("joint")
+        await driver.until(lambda: "goes on to" not in driver.screen)  # nothing waits meanwhile
         capture.pause("partition", "forward")
         await driver.until(lambda: len(driver.explorer.linked.stage_words.sentences) == 2)
         await driver.until(lambda: "↔ mul_1          in both" in driver.screen)

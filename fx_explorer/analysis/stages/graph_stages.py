@@ -170,7 +170,7 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     for pair in (forward, backward):
         for node in pair.after:
             parents = pair.parents.get(node.id)
-            fates[node.id] = fates[parents[0].parent] if parents else "made"
+            fates[node.id] = fates.get(parents[0].parent, "made") if parents else "made"
     was, made = _counts(fates, forward.before), _counts(fates, (*forward.after, *backward.after))
     variant = reader.get(model.Compilation, point.compilation)
     saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)

@@ -121,6 +121,7 @@ class Stepping:
         self._shows_next_stage = self._leave_gate(Command("step"), "on to the next gate")
 
     def go_on(self) -> None:
+        self._shows_next_stage = False
         self._leave_gate(Command("go"), "going on")
 
     def skip_graph(self) -> None:

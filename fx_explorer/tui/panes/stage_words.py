@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.content import Content
 from textual.widget import Widget
@@ -44,6 +44,11 @@ class StageWords(Widget):
             self.text = text
             self.display = text is not None
             self.refresh(layout=True)
+
+    def forget_key(self) -> None:
+        """Say no more which key goes on: nothing waits."""
+        if self.text and self.text.next_key:
+            self.show(replace(self.text, next_key=""))
 
     def render(self) -> Content:
         if self.text is None:

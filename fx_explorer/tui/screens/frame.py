@@ -171,6 +171,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """Show where the compiler waits for the user."""
         if waiting != self._waiting:
             self._waiting = waiting
+            if waiting is None or waiting.gate is None:
+                self.linked.stage_words.forget_key()
             if self.view == "overview":
                 self._refresh_view()
                 self.show_inspector()

@@ -15,12 +15,14 @@ from types import ModuleType
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
 from fx_explorer.analysis.stages.graph_pairs import GraphPair
 from fx_explorer.analysis.stages.graph_stages import _fates_after_passes
 from fx_explorer.analysis.stages.inductor_stages import _gathered_fates
 from fx_explorer.analysis.stages.points import points_at
 from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work
 from fx_explorer.analysis.stages.work import StageWork
+from fx_explorer.report.stages import stages_of_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.stages import Origin, PlainNode
 from tests.analysis.stages.bare import Bare, trained_bare
@@ -185,3 +187,25 @@ def test_several_that_became_several_were_replaced_and_not_fused() -> None:
     assert (fates[4], fates[14], fates[5]) == ("replaced", "replaced", "removed")
     fused = _fates_after_passes(GraphPair(before[:2], after[:1], [Origin(11, 1, False, True), Origin(11, 2, False, True)]))
     assert set(fused.values()) == {"fused"}
+
+
+def test_overview_and_report_have_the_sentences_and_a_big_graph_is_only_counted(
+    captured: Captured, reader: OpenedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = reader(captured("mlp"))
+    (fact,) = stage_facts(session)
+    assert (
+        "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views." in fact.detail.splitlines()
+    )
+    assert "The pre-grad passes" not in fact.detail  # they changed nothing
+    told = stages_of_report(session)
+    assert told is not None
+    sentences = [stage_work(session, point).sentence for point in points_in_use(session)]
+    assert [one["sentence"] for one in told] == sentences
+    monkeypatch.setattr("fx_explorer.analysis.overview.facts.stage_facts.MOST_NODES", 10)
+    (short,) = stage_facts(session)
+    assert short.detail.splitlines() == [
+        "AOTAutograd: 3 operations became 34.",
+        "Inductor's passes over the joint graph: 34 operations became 30.",
+        "The partitioner: 30 operations became 31, forward and backward together.",
+    ]

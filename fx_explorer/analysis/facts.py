@@ -11,11 +11,12 @@ Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench", "ledger", "step_memory", "backend", "support",
+    "bench", "ledger", "step_memory", "backend", "support", "stages",
 ]  # fmt: skip
 
 Topic = Literal[
-    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "front_ends", "next"
+    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "front_ends", "stages",
+    "next",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
 

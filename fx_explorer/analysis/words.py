@@ -16,6 +16,8 @@ IRREGULAR = {
     "call of a graph": "calls of graphs",
     "child process": "child processes",
     "size or number": "sizes or numbers",
+    "view or selection": "views and selections",
+    "output of a call": "outputs of calls",
 }
 
 

@@ -32,6 +32,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "keeping Dynamo out of fx-explorer": ("recording.hidden_from_dynamo", "our_files_skipped"),
     "times, breaks and recompiles": ("trace", "trace_records"),
     "graphs after Inductor's passes": ("inductor.passes", "pass_hooks"),
+    "the joint graph after Inductor's passes": ("inductor.joint_passes", "joint_pass_hook"),
     "what passes put in the place of nodes": ("links.replaced_nodes", "replacement_hook"),
     "Inductor's IR": ("inductor.passes", "fusion_hook"),
     "kernels": ("inductor.passes", "kernel_hooks"),

@@ -26,7 +26,7 @@ from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildP
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.rows.cut import AtTheEnd, Fallback, FallbackKind, LocalTensor, ResumeFunction, ReturnedStorage
 from fx_explorer.model.rows.front_end import FRONT_END_CALLS, FRONT_END_LIMIT_S, FRONT_ENDS, FrontEnd, FrontEndName
-from fx_explorer.model.rows.graph import Edge, Frame, Graph, Node, SourceFile, Stack
+from fx_explorer.model.rows.graph import AFTER_PASSES, Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.rows.guard import (
     GUARD_FILTER,
     NOT_MEASURED,
@@ -99,6 +99,7 @@ from fx_explorer.model.rows.verification import Verification
 from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 
 __all__ = [
+    "AFTER_PASSES",
     "CONSOLE",
     "DIRECTIONS",
     "FRONT_ENDS",

@@ -41,6 +41,7 @@ from fx_explorer.report.sections.link_coverage import linked
 from fx_explorer.report.sections.recompiles import limit_hit, recompile
 from fx_explorer.report.sections.regions import region
 from fx_explorer.report.sections.saved_tensors import saved_tensors
+from fx_explorer.report.sections.stages import stages_of_report
 from fx_explorer.report.sections.symbols import symbol
 from fx_explorer.report.support_report import support_object
 from fx_explorer.session import SessionReader
@@ -73,6 +74,7 @@ def json_report(reader: SessionReader) -> Json:
             "recompiles": [recompile(one) for one in recompiles(reader)],
             "recompile_limits": [limit_hit(one) for one in limit_hits(reader)],
             "symbols": [symbol(one) for one in symbols(reader)],
+            "stages": stages_of_report(reader),
             "saved_tensors": saved_tensors(reader),
             "regions": [region(one) for one in regions(reader)],
             "links": {one.direction: linked(one) for one in link_coverage(reader) if one.direction},

@@ -24,7 +24,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
-from fx_explorer.tui.availability import Compiler, Situation, why_not
+from fx_explorer.tui.availability import OF_KERNELS, Compiler, Situation, has_no_kernel, why_not
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
@@ -234,6 +234,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.explorer.show_waiting(waiting)
             if reader:
                 self._look_into(reader, version)
+                self.controllers.stepping.show_finished_stage()
+        self.controllers.stepping.do_what_waited()
         capturing.begin_when_changed()
 
     def _look_into(self, reader: SessionReader, version: int) -> None:
@@ -358,7 +360,20 @@ class ExplorerApp(TellsUnreadable, App[int]):
         await self.controllers.carry_out(action)
 
     async def action_run_command(self, command_id: str) -> None:
-        """Run a command for a click in the footer, or a choice in the palette."""
+        """Run a command for a click in the footer, or a choice in the palette. What needs kernels asks
+        whether to go on first, while the compiler waits and there is none.
+        """
+        if command_id in OF_KERNELS and self.controllers.stepping.pauses and has_no_kernel(self.services.stepped_session):
+            await self._go_on_then(command_id)
+        else:
+            await self._run_command(command_id)
+
+    @conversation("go on first", "ask whether to go on, for what needs the rest")
+    async def _go_on_then(self, command_id: str) -> None:
+        words = f"“{by_id(command_id).title}”"
+        await self.controllers.stepping.go_on_then(words, lambda: self._run_command(command_id))
+
+    async def _run_command(self, command_id: str) -> None:
         command = by_id(command_id)
         focused = self.focused or self.explorer
         namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": focused}

@@ -33,6 +33,8 @@ class Situation:
 
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
+OF_KERNELS = ("preset.below", "view.candidates", "kernel.passes", "kernel.bench")
+"""Commands that are there while the compiler waits and no kernel is made: they go on first."""
 NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights")
 NEEDS_NO_SESSION = ("capture.again", "capture.watch", "app.theme", "app.palette", "app.help", "app.quit", "capture.cancel")
 
@@ -51,6 +53,8 @@ def why_not(command_id: str, now: Situation) -> str:
         return "Only for a program that is captured with --gpu."
     if now.reader is None:
         return "" if command_id in NEEDS_NO_SESSION or command_id.startswith("view.") else "Nothing is captured yet."
+    if command_id in OF_KERNELS and now.compiler == "pauses" and has_no_kernel(now.reader):
+        return ""
     check = _OF_SESSION.get(command_id)
     return check(now.reader) if check else _why_not_in_panes(command_id, now)
 
@@ -71,6 +75,11 @@ def _why_not_in_panes(command_id: str, now: Situation) -> str:
     if command_id == "pane.close" and now.panes < 2:
         return "There is only one pane, or none."
     return ""
+
+
+def has_no_kernel(reader: SessionReader | None) -> bool:
+    """Return whether nothing was compiled as far as a kernel."""
+    return reader is not None and not reader.count(model.Kernel)
 
 
 def _no_kernel(reader: SessionReader) -> str:

@@ -29,6 +29,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "A pane turns to the file, graph or kernel that belongs to the selection, unless you chose its document (p d).",
         "Linked panes",
     ),
+    "stages": (
+        "One line for each stage, in order. Enter shows what stood before it beside what stood after it, and in each row\n"
+        "what became of the operation there. While the compiler waits, . goes on and shows what the next stage did.",
+        "Stepping",
+    ),
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
     "breaks": (
         "A graph break is where Dynamo stopped a graph and let Python run; a recompile is a function compiled again.\n"

@@ -25,6 +25,7 @@ from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
 from fx_explorer.analysis.overview.facts.regional_facts import regional_facts
+from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
 from fx_explorer.analysis.overview.facts.support_facts import support_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
@@ -78,6 +79,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *ledger_facts(reader),
         *bench_facts(reader),
         *front_end_facts(reader),
+        *stage_facts(reader),
     ]
     return [*facts, *_first_look(reader, facts)]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of
+from fx_explorer.model import AFTER_PASSES
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import other_variants
 from fx_explorer.session.queries.graphs import edited_graphs
@@ -37,6 +38,13 @@ def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
     does not make them anew.
     """
     return stage is not None and model.STAGES.index(stage) <= model.STAGES.index(_LAST_SHARED[gate])
+
+
+def is_after_passes(document: Document) -> bool:
+    """Return whether this is a joint graph after Inductor's passes, which come after its gate."""
+    return (
+        document.kind == "graph" and document.stage == "joint" and document.title.partition(" · ")[2].startswith(AFTER_PASSES)
+    )
 
 
 def first_variants(reader: SessionReader) -> list[model.Compilation]:
@@ -98,6 +106,7 @@ def _documents_after(
         if _slot(document) in slots:
             return False
         is_before = gate is not None and is_through(gate, document.stage)
+        is_before &= not (gate == "joint" and is_after_passes(document))
         is_before |= gate == "pre_fusion" and document.title.startswith("IR before fusion")
         return is_before or _is_other_direction(document.direction, directions)
 

@@ -132,7 +132,7 @@ def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.Grap
     else:
         recorded = recording.add_graph(module, "forward", direction, results=results_of(module))
     segment.aot[direction] = recorded
-    earlier = segment.joint
+    earlier = segment.joint_after_passes or segment.joint
     recording.writer.add_all(copied_links(recorded, earlier) if earlier else traced_links(recorded, segment))
 
 

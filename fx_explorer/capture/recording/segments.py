@@ -54,6 +54,8 @@ class Segment:
     dynamo: RecordedGraph | None = None
     pre_grad: RecordedGraph | None = None
     joint: RecordedGraph | None = None
+    joint_after_passes: RecordedGraph | None = None
+    """The joint graph as it was cut, where Inductor's passes over it changed something."""
     aot: dict[Direction, RecordedGraph] = field(default_factory=dict)
     post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
     unedited: dict[tuple[Gate, Direction], RecordedGraph] = field(default_factory=dict)

@@ -39,6 +39,10 @@ class SourceFile:
     note: str = ""
 
 
+AFTER_PASSES = "after passes"
+"""The name of a joint graph as Inductor's passes left it, recorded where they changed something."""
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """FX nodes of one stage and direction. Node ids of a graph are contiguous:
@@ -51,8 +55,8 @@ class Graph:
     direction: Direction
     name: str = ""
     """Empty for the whole graph; the attribute name (``cond_true_0``) for a nested subgraph of a
-    higher-order op. Of another front end its name, and below it that of the subgraph:
-    ``export.cond_true_0``.
+    higher-order op; ``AFTER_PASSES`` for a second joint graph. Of another front end its name, and
+    below it that of the subgraph: ``export.cond_true_0``.
     """
     parent: int = 0
     """The graph that holds the higher-order op, for a nested subgraph."""

@@ -14,6 +14,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("pane.zoom", "zoom"),
     ),
     "graphs": (("line.follow", "open"),),
+    "stages": (("line.follow", "before | after"),),
     "breaks": (("breaks.fix", "fix"), ("step.measure", "time"), ("line.follow", "source"), ("place.edit", "edit")),
     "guards": (
         ("table.filter", "filter"),

@@ -19,6 +19,12 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
 
 
 MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "stages",
+        "v t",
+        "what each stage did",
+        "Stage by stage what became of your operations: from Dynamo to the kernels, what went in and what came out.",
+    ),
     ("regions", "v r", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
     (
         "sizes",

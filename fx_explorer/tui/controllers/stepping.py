@@ -4,19 +4,29 @@ why it cannot be asked now.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from fx_explorer.analysis.stages.stage_work import works_at
 from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Gate
+from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.status.live import LiveCapture, Waiting
+from fx_explorer.tui.status.next_stage import next_key
 
 REFUSED_S = 20
 """Why something was refused is read in peace."""
 
 NOTHING_WAITS = "The compiler is working: it listens at its next gate. c x gives up what it compiles now."
 NOTHING_LEFT = "Everything is compiled, and nothing waits. c a compiles another variant from a stage that is finished."
-SAVED = "This is a saved session: there is no compiler to step through. Open its target with fx-explorer TARGET."
+SAVED = (
+    "This is a saved session: there is no compiler to step through. v t shows what each stage did. "
+    "Open its target with fx-explorer TARGET to step."
+)
 GONE = "The worker has ended. r captures again."
 
 OF_INDUCTOR: frozenset[Gate] = frozenset(("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code"))
@@ -34,6 +44,10 @@ class Stepping:
     def __init__(self, services: Services) -> None:
         self._services = services
         self.app = services.app
+        self._shows_next_stage = False
+        """Whether the next pause is to be shown with what the stage before it did."""
+        self._then: Callable[[], Awaitable[None]] | None = None
+        """What is done once everything is compiled."""
 
     # what happened
 
@@ -54,12 +68,60 @@ class Stepping:
             return ()
         return AT_A_GATE if waiting.gate else AT_HAND
 
+    def show_finished_stage(self) -> None:
+        """After a step, show what the stage did that has just been finished; all stages, when there is
+        nothing left to step through.
+        """
+        waiting, reader = self._services.captures.waiting, self._services.explorer.reader
+        if self._shows_next_stage and waiting and reader is self._services.stepped_session and reader:
+            self._shows_next_stage = False
+            self._services.begin(self._show_stage(reader, waiting), "stage", "stage", "show what a stage did", exclusive=True)
+
+    async def _show_stage(self, reader: SessionReader, waiting: Waiting) -> None:
+        explorer = self._services.explorer
+        with explorer.explained():
+            if waiting.gate is None:
+                await explorer.action_show_view("stages")
+                return
+            works = await asyncio.to_thread(works_at, reader.path, waiting.compilation, waiting.gate, waiting.direction)
+            if works and reader is explorer.reader:
+                is_inductors = self._backends() <= WITH_INDUCTOR
+                key = next_key(explorer.keymap, waiting.gate, waiting.direction, is_inductors=is_inductors)
+                await explorer.show_stage(works, key)
+
+    # what needs the rest
+
+    @property
+    def pauses(self) -> bool:
+        """Return whether the compiler waits at a gate, with stages still ahead."""
+        waiting = self._services.captures.waiting
+        return waiting is not None and waiting.gate is not None
+
+    async def go_on_then(self, what: str, then: Callable[[], Awaitable[None]]) -> None:
+        """Ask whether to go on to the end, for something that needs all stages, and do that when
+        everything is compiled. ``what`` completes “goes on, then …”.
+        """
+        question = f"Not compiled yet: go on to the end, then {what}?"
+        if await ask(self.app, Consent(question, "The compiler waits, and this needs what comes later.")) and self.pauses:
+            self._then = then
+            self.send(Command("go"), f"going on, then {what}")
+
+    def do_what_waited(self) -> None:
+        """Do what waited for everything to be compiled; forget it when the capture is over without."""
+        live, then = self._services.captures.live, self._then
+        if then is None or live is None or self.pauses or (live.waiting is None and not live.is_over):
+            return
+        self._then = None
+        if not live.is_over or self._services.explorer.reader is not None:
+            self._services.begin(then(), "then", "then", "do what waited for the compiler", exclusive=True)
+
     # straight on
 
     def step(self) -> None:
-        self._leave_gate(Command("step"), "on to the next gate")
+        self._shows_next_stage = self._leave_gate(Command("step"), "on to the next gate")
 
     def go_on(self) -> None:
+        self._shows_next_stage = False
         self._leave_gate(Command("go"), "going on")
 
     def skip_graph(self) -> None:
@@ -76,7 +138,7 @@ class Stepping:
         ]
         gate = await ask(self.app, Chooser("Go on until the compiler has come through", matching(choices)))
         if gate:
-            self._leave_gate(Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}")
+            self._shows_next_stage = self._leave_gate(Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}")
 
     def _gates_ahead(self) -> list[Gate]:
         """Return the gates that can be run to. Inductor publishes no stage of its own. Another backend may
@@ -98,9 +160,12 @@ class Stepping:
         elif live:
             self.send(Command("abort"), "giving up what is being compiled")
 
-    def _leave_gate(self, command: Command, doing: str) -> None:
-        if self._at_gate():
-            self.send(command, doing)
+    def _leave_gate(self, command: Command, doing: str) -> bool:
+        """Go on from a gate. Returns whether the worker waits at one."""
+        if self._at_gate() is None:
+            return False
+        self.send(command, doing)
+        return True
 
     # who listens
 

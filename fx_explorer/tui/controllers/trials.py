@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 READ_S = 15
 
 NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
-LATER = "A variant is built and run once the program has ended: go on first, with c."
 NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
 
 
@@ -68,7 +67,10 @@ class Trials:
         variants = [] if waiting.gate else measurable_variants(reader)
         found = [*breaks, *variants] if self._services.explorer.view == "breaks" else [*variants, *breaks]
         if not found:
-            self._services.notify(LATER if waiting.gate else NOTHING_TO_RUN)
+            if waiting.gate:
+                await self._stepping.go_on_then("build and run it, for its time", self.measure)
+            else:
+                self._services.notify(NOTHING_TO_RUN)
             return
         choices = [Choice(one.words, one.detail, one) for one in found]
         chosen = await ask(self.app, Chooser("Build and run, to see how long it takes", matching(choices)))

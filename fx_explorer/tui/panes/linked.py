@@ -18,6 +18,7 @@ from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.tui.panes.pane import Pane, title_text
+from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -62,6 +63,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     def __init__(self) -> None:
         super().__init__()
+        self.stage_words = StageWords()
         self._tabs = OneLine(classes="pane-tabs")
         self._row = Horizontal()
         self._active = 0
@@ -70,6 +72,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._is_zoomed = False
 
     def compose(self) -> ComposeResult:
+        yield self.stage_words
         yield self._tabs
         yield self._row
 
@@ -89,8 +92,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return [pane.document for pane in self.panes if pane.document]
 
     async def set_slots(self, slots: Sequence[Slot]) -> list[Pane]:
-        """Show one pane per slot, in this order. Existing panes are used again."""
+        """Show one pane per slot, in this order, and no stage. Existing panes are used again."""
         panes = self.panes
+        self.forget_stage()
         for pane, slot in zip(panes, slots, strict=False):
             pane.slot = slot
         if len(panes) > len(slots):
@@ -101,6 +105,12 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._active = self._first = 0
         self._show_panes()
         return self.panes
+
+    def forget_stage(self) -> None:
+        """Show no stage any more: neither its words, nor, in what is shown from now on, its marks."""
+        self.stage_words.show(None)
+        for pane in self.panes:
+            pane.fates = None
 
     async def add(self) -> Pane:
         """Add a pane right of the active one."""

@@ -6,12 +6,15 @@ linked lines light up; panes moved by it do not answer back, so there is no loop
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fx_explorer.analysis.documents import Document, DocumentKind, Place, graph_form, node_at, place_of_row
 from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.same_place import same_place
 from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
+from fx_explorer.analysis.stages.work import Fate, StagePoint
 from fx_explorer.model import LEVELS, FrontEnd, Kernel, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
@@ -29,6 +32,7 @@ from fx_explorer.tui.selection.following import (
     with_region,
 )
 from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, asked_slots, bytecode_slot, document_for, front_end_slot
+from fx_explorer.tui.selection.stage_documents import first_marked, shown_parts, stage_sources
 
 
 class LinkedSelection:
@@ -62,6 +66,7 @@ class LinkedSelection:
         self.levels.forget()
         if self.region and not has_region(reader, self.region):
             self.region = None
+        self._linked.forget_stage()
         for pane in self._linked.panes:
             place = pane.place or (Place(pane.document) if pane.document else None)
             found = same_place(old, place, reader) if old and place else None
@@ -116,6 +121,22 @@ class LinkedSelection:
         else:
             self._select_something()
 
+    async def show_stage(self, point: StagePoint, fates: Mapping[int, Fate]) -> None:
+        """Show what stood before a stage beside what stood after it, with what became of each
+        operation. The panes stay at these documents.
+        """
+        documents = [*(stage_sources(self._reader, point) if self._reader else ()), *shown_parts(point)]
+        panes = await self._linked.set_slots([""] * len(documents))
+        self._was_touched = True
+        for pane, document in zip(panes, documents, strict=True):
+            pane.fates = fates if fates and document.kind == "graph" else None
+            self._show(pane, document)
+        graph = next((one for one in documents if one.kind == "graph"), None)
+        if self._reader and documents:
+            begins = Place(graph, first_marked(self._reader, graph, fates)) if graph else Place(documents[0])
+            self.select(begins)
+            self._put_cursors()
+
     def show_level(self, pane: Pane, level: Level) -> None:
         """Show in this pane, as the user chose, a level of whatever kernel is looked at."""
         pane.slot = level
@@ -159,6 +180,8 @@ class LinkedSelection:
         if not self._linked.panes:
             await self.show_preset("source")
         self._was_touched = True
+        if self._linked.stage_words.text and place.document not in self._linked.shown_documents:
+            await self.show_preset("source")  # what the panes show is no stage any more
         if self.region and self.hides(place):
             self._linked.notify(f"Showing every node again: this one is not in {self.region[1]}.")
             self.narrow(None)

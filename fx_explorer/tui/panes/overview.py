@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from fx_explorer.analysis.facts import Fact, Severity, View
+from fx_explorer.analysis.facts import Fact, Severity, Topic, View
 from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import VIEWS
+from fx_explorer.tui.commands.views import MORE_VIEWS
 from fx_explorer.tui.terminal.wrapping import wrapped
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView
@@ -117,7 +118,7 @@ def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:
     return lines
 
 
-TOPIC_LABELS = {
+TOPIC_LABELS: dict[Topic, str] = {
     "run": "run",
     "graphs": "graphs",
     "breaks": "breaks",
@@ -129,6 +130,7 @@ TOPIC_LABELS = {
     "backend": "backend",
     "bench": "bench",
     "front_ends": "front ends",
+    "stages": "stages",
     "next": "start here",
 }
 
@@ -158,5 +160,6 @@ def leads_to(fact: Fact) -> str:
     if fact.place:
         return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
-    numbers = {view: f"{i} {label}" for i, (view, label, _) in enumerate(VIEWS, start=1)}
-    return numbers.get(name, "") if name != "overview" else ""
+    keys = {view: f"{i} {label}" for i, (view, label, _) in enumerate(VIEWS, start=1)}
+    keys |= {view: f"{key} {label}" for view, key, label, _ in MORE_VIEWS}
+    return keys.get(name, "") if name != "overview" else ""

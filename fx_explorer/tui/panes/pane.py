@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -11,10 +13,11 @@ from fx_explorer.analysis.documents import Document, Place, text_of
 from fx_explorer.analysis.kernels.kernel_documents import is_level
 from fx_explorer.analysis.overview.line_events import LineEvent, line_events
 from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
-from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows
+from fx_explorer.tui.selection.graph_rows import COLUMNS, STAGE_COLUMNS, GraphRows
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, code_of, lines_in
@@ -74,6 +77,10 @@ class Pane(TellsUnreadable, Vertical):
         self._shown = EVERY_LINE
         self._reader: SessionReader | None = None
         self._lit: frozenset[int] = frozenset()
+        self.fates: Mapping[int, Fate] | None = None
+        """What became of operations in the stage that is shown, by the id of the node; None where no
+        stage is.
+        """
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -142,7 +149,7 @@ class Pane(TellsUnreadable, Vertical):
         self._lit = frozenset()
         if document and document.kind == "graph":
             self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
-            self._rows.load(GraphRows(reader, document, self._shown), line=self._shown.row_of(line))
+            self._load_rows(reader, document, self._shown.row_of(line))
         elif document:
             self._code.placeholder = "The text is empty."
             self._load_text(text_of(reader, document), document.language, line)
@@ -157,6 +164,10 @@ class Pane(TellsUnreadable, Vertical):
         self._rows.display = self.body is self._rows
         self._code.display = self.body is self._code
         self._show_title()
+
+    def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
+        columns = COLUMNS if self.fates is None else STAGE_COLUMNS
+        self._rows.load(GraphRows(reader, document, self._shown, self.fates), columns, line=row)
 
     def _load_text(self, text: str, language: str, line: int) -> None:
         """Load a text. A level below a kernel shows only its code, with the line numbers of the
@@ -208,7 +219,7 @@ class Pane(TellsUnreadable, Vertical):
             return
         line, lit = self._shown.line_of(self.body.cursor), self._lit
         self._shown = EVERY_LINE
-        self._rows.load(GraphRows(self._reader, self.document), line=line)
+        self._load_rows(self._reader, self.document, line)
         self.body.marks = lit
         self._show_title()
 

@@ -8,8 +8,9 @@ app's business.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -24,6 +25,8 @@ from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
+from fx_explorer.analysis.stages.stage_work import work_in_use
+from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -33,6 +36,7 @@ from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.stage_words import StageText
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.selection.history import History, Stop
 from fx_explorer.tui.status import header
@@ -167,6 +171,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """Show where the compiler waits for the user."""
         if waiting != self._waiting:
             self._waiting = waiting
+            if waiting is None or waiting.gate is None:
+                self.linked.stage_words.forget_key()
             if self.view == "overview":
                 self._refresh_view()
                 self.show_inspector()
@@ -297,6 +303,23 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.remember()
         self.show_inspector()
 
+    @in_turn
+    async def show_stage(self, works: Sequence[StageWork], next_key: str = "") -> None:
+        """Show what stages did: what stood before the last of them beside what stood after it.
+        ``next_key`` says what goes on, where something waits.
+        """
+        self.remember()
+        await self.show_view("source")
+        with self.explained():
+            await self.linked_selection.show_stage(works[-1].point, works[-1].fates)
+        last = works[-1].point
+        self.linked.stage_words.show(StageText([work.sentence for work in works], EXPLAINED[last.key], next_key))
+        self.show_outline()
+        if self.linked.panes:
+            self.linked.activate(self.linked.panes[0])
+        self.show_inspector()
+        self.remember()
+
     def stop(self) -> Stop:
         """Return where the user is, for the history."""
         place = self.linked.active.place if self.view == "source" and self.linked.active else None
@@ -341,6 +364,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     async def row_followed(self, event: TablePane.Followed) -> None:
         if self.view == "candidates":
             await self.show_below()
+        elif self.view == "stages" and self.reader and self.table:
+            with self.explained():
+                work = await asyncio.to_thread(work_in_use, self.reader.path, self.table.position)
+                await self.show_stage([work])
         elif event.place:
             await self.go(event.place)
         else:

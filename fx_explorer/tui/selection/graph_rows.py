@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from fx_explorer import model
@@ -14,8 +15,10 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.naming.values import InputName, InputNames, tangent_name
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
+from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
 from fx_explorer.tui.selection.region_colours import region_kind
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.line_painter import Piece
@@ -32,6 +35,9 @@ COLUMNS = (
     Column("arguments", "muted", min_width=16, max_width=200, priority=2),
 )
 
+STAGE_COLUMNS = (replace(COLUMNS[0], min_width=15, max_width=NAME_CELLS + 2), FATE_COLUMN, *COLUMNS[1:])
+"""The same with what became of each node in a stage."""
+
 FALLS_BACK_SIGN = "↩"
 """Marks an operator that a backend leaves to PyTorch."""
 
@@ -41,8 +47,17 @@ OP_KINDS = {"placeholder": "muted", "get_attr": "muted", "output": "muted"}
 class GraphRows:
     """A RowSource over one graph, or over some of its nodes."""
 
-    def __init__(self, reader: SessionReader, document: Document, shown: ShownLines = EVERY_LINE) -> None:
-        """``shown`` says which nodes have a row."""
+    def __init__(
+        self,
+        reader: SessionReader,
+        document: Document,
+        shown: ShownLines = EVERY_LINE,
+        fates: Mapping[int, Fate] | None = None,
+    ) -> None:
+        """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the rows
+        are for ``STAGE_COLUMNS`` then.
+        """
+        self._fates = fates
         self._reader = reader
         self._graph = reader.get(model.Graph, document.id)
         self._positions = shown.lines
@@ -56,14 +71,18 @@ class GraphRows:
     def page(self, start: int, stop: int) -> Sequence[Row]:
         if self._folded and start == 0 < stop:
             inputs = self._reader.nodes(self._graph, 0, self._folded)
-            return [folded_row(inputs, self._names.of(inputs)), *self._page(1, stop)]
+            folded = folded_row(inputs, self._names.of(inputs))
+            return [folded if self._fates is None else (folded[0], "", *folded[1:]), *self._page(1, stop)]
         return self._page(start, stop)
 
     def _page(self, start: int, stop: int) -> list[Row]:
         nodes = self._nodes(start, stop)
         segments = regions_of_nodes(self._reader, nodes)
         names = placeholder_names(nodes, self._names) if any(node.op == "placeholder" for node in nodes) else {}
-        return [node_row(node, segments.get(node.id, ""), names.get(node.id, "")) for node in nodes]
+        rows = [node_row(node, segments.get(node.id, ""), names.get(node.id, "")) for node in nodes]
+        if self._fates is None:
+            return rows
+        return [_with_fate(row, self._fates.get(node.id)) for row, node in zip(rows, nodes, strict=True)]
 
     @cached_property
     def _names(self) -> InputNames:
@@ -77,6 +96,13 @@ class GraphRows:
             return self._reader.nodes(self._graph, start, stop)
         ids = [self._graph.first_node + position for position in self._positions[start:stop]]
         return self._reader.by_ids(model.Node, ids)
+
+
+def _with_fate(row: Row, fate: Fate | None) -> Row:
+    sign = FATE_SIGNS[fate] if fate else NO_SIGN
+    name = row[0]
+    pieces: list[Piece] = [name] if isinstance(name, tuple) else []
+    return ([(f"{sign.sign} ", sign.kind), *pieces], (sign.word, sign.kind), *row[1:])
 
 
 def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> Row:

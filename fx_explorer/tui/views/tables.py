@@ -20,11 +20,13 @@ from fx_explorer.tui.views.performance.step_memory import step_memory_table
 from fx_explorer.tui.views.performance.time import time_table
 from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.sizes import sizes_table
+from fx_explorer.tui.views.stages import stages_table
 from fx_explorer.tui.views.support import support_table
 from fx_explorer.tui.views.table import Table
 
 TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "graphs": graphs_table,
+    "stages": stages_table,
     "breaks": breaks_table,
     "guards": guards_table,
     "kernels": kernels_table,

@@ -287,6 +287,7 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         segment,
         pre_grad=segment.pre_grad if reached("pre_grad") else None,
         joint=segment.joint if reached("joint") else None,
+        joint_after_passes=segment.joint_after_passes if reached("partition") else None,
         aot=dict(segment.aot) if reached("partition") else {},
         post_grad=post_grad,
         seq_parents=dict(segment.seq_parents) if reached("joint") else {},

@@ -1,0 +1,210 @@
+"""What the stages from graph to graph did: Dynamo, passes, AOTAutograd's tracing, the partitioner."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.stages.graph_pairs import GraphPair, graph_pair
+from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
+from fx_explorer.analysis.variants.lineage import first_variant, saving_variant
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.stages import PlainNode, plain_operations, source_lines
+
+Counted = Iterable[tuple[int, str]]
+"""(how many, the words for it); what there is none of is left out."""
+
+
+def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell of how many lines Dynamo wrote down how many operations."""
+    graphs = [document.id for document in point.after]
+    operations, lines = len(plain_operations(reader, graphs)), source_lines(reader, graphs)
+    first = first_variant(reader, reader.get(model.Compilation, point.compilation))
+    of = f"{counted(lines, 'line')} of source, from {plain_function(first.function)} on, became " if lines else ""
+    breaks = reader.count(model.GraphBreak, compilation=first.id)
+    cut = f", up to {counted(breaks, 'graph break')}" if breaks else ""
+    sentence = f"{point.title}: {of}{counted(operations, 'operation')}{cut}."
+    return StageWork(point, lines, operations, {}, {"made": operations}, sentence)
+
+
+def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell what a backend published, of which nothing is known but its operations."""
+    before, last = (plain_operations(reader, [one.id for one in side]) for side in (point.before, point.after[-1:]))
+    stages = counted(len(point.after), "graph")
+    became = f"{counted(len(before), 'operation')} became {len(last):,} in the last of them"
+    return StageWork(point, len(before), len(last), {}, {}, f"{point.title} published {stages}: {became}.")
+
+
+# passes
+
+
+def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell what passes that edit a graph did."""
+    pair = graph_pair(reader, point.before, point.after)
+    before, after = len(pair.before), len(pair.after)
+    if _are_of_regions(reader, point):
+        parts = f"{counted(after, 'operation')} in {counted(len(point.after), 'region')} of their own, of {before:,} in all"
+        return StageWork(point, before, after, {}, {}, f"{point.title}: {parts}.")
+    fates = _fates_after_passes(pair)
+    was, made = (_counts(fates, side) for side in (pair.before, pair.after))
+    words = _told(
+        [
+            (made["kept"], f"{made['kept']:,} kept"),
+            (made["changed"], f"{made['changed']:,} changed"),
+            (made["replaced"], f"{was['replaced']:,} replaced by {made['replaced']:,}"),
+            (made["fused"], f"{was['fused']:,} fused into {made['fused']:,}"),
+            (made["decomposed"], f"{was['decomposed']:,} decomposed into {made['decomposed']:,}"),
+            (made["made"], f"{made['made']:,} made"),
+            (was["removed"], f"{was['removed']:,} removed"),
+        ]
+    )
+    is_as_before = made["kept"] == before == after
+    told = f" changed nothing: {counted(before, 'operation')}" if is_as_before else f": {_became(before, after)}: {words}"
+    return StageWork(point, before, after, was, made, f"{point.title}{told}.", fates)
+
+
+def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
+    """Return whether only regions of the graph were compiled, each by itself: of the others nothing is
+    known.
+    """
+    before = {one.id for one in point.before}
+    graphs = reader.by_ids(model.Graph, [one.id for one in point.after])
+    return point.key == "post_grad" and any(graph.parent in before for graph in graphs)
+
+
+def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
+    """Return the fate of each operation before and after. One that is still there has the same on
+    both sides; any other is judged by what took the places of what is gone.
+    """
+    fates: dict[int, Fate] = {}
+    for child, link in pair.same.items():
+        fates[child] = fates[link.parent] = "changed" if link.differs else "kept"
+    gone = {one.id for one in pair.before} - fates.keys()
+    places: dict[int, list[int]] = {}
+    """Id of a new operation → those that are gone and that it comes from."""
+    for node in pair.after:
+        if node.id not in fates:
+            places[node.id] = [link.parent for link in pair.parents.get(node.id, ()) if link.parent in gone]
+    takers: dict[int, list[int]] = {}
+    for child, parents in places.items():
+        for parent in parents:
+            takers.setdefault(parent, []).append(child)
+    for child, parents in places.items():
+        fates[child] = _fate_of_new(parents, places, takers)
+    for parent in gone:
+        fates[parent] = fates[takers[parent][0]] if parent in takers else "removed"
+    return fates
+
+
+def _fate_of_new(parents: Sequence[int], places: Mapping[int, list[int]], takers: Mapping[int, list[int]]) -> Fate:
+    """Return how an operation came to be that is not one of those before: several became one, one
+    became several, or anything else stands in the place of anything else.
+    """
+    if not parents:
+        return "made"
+    if len(parents) > 1:
+        return "fused" if all(len(takers[parent]) == 1 for parent in parents) else "replaced"
+    others = takers[parents[0]]
+    return "decomposed" if len(others) > 1 and all(len(places[one]) == 1 for one in others) else "replaced"
+
+
+# AOTAutograd
+
+
+def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell what AOTAutograd made of the graph that it traced."""
+    pair = graph_pair(reader, point.before, point.after)
+    before, after = len(pair.before), len(pair.after)
+    fates = _fates_after_tracing(pair)
+    was, made = (_counts(fates, side) for side in (pair.before, pair.after))
+    unknown = was["removed"]
+    words = _told(
+        [
+            (made["kept"], f"{made['kept']:,} one for one"),
+            (made["decomposed"], f"{made['decomposed']:,} by decomposition"),
+            (made["backward"], f"{made['backward']:,} for the backward"),
+            (made["view"], counted(made["view"], "view")),
+            (made["made"], f"{made['made']:,} of no known origin"),
+        ]
+    )
+    left = f"; nothing is known to come of {unknown:,} of the {before:,}" if unknown else ""
+    return StageWork(point, before, after, was, made, f"{point.title}: {_became(before, after)}: {words}{left}.", fates)
+
+
+def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
+    backward = {one.id for one in pair.after if one.is_backward}
+    forward = {parent: [one for one in made if one not in backward] for parent, made in pair.children.items()}
+    fates: dict[int, Fate] = dict.fromkeys(backward, "backward")
+    for node in pair.after:
+        parents = [link.parent for link in pair.parents.get(node.id, ())]
+        if node.id in fates:
+            continue
+        if not parents:
+            fates[node.id] = "made"
+        elif all(len(forward[parent]) == 1 for parent in parents):
+            fates[node.id] = "kept"
+        else:
+            fates[node.id] = "view" if node.is_view else "decomposed"
+    for node in pair.before:
+        made = len(forward.get(node.id, ()))
+        fates[node.id] = "decomposed" if made > 1 else "kept" if made else "backward" if node.id in forward else "removed"
+    return fates
+
+
+# the partitioner
+
+
+def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell into which of the two directions each operation of the joint graph went."""
+    sides = [[one for one in point.after if (one.stage == "backward") is is_backward] for is_backward in (False, True)]
+    forward, backward = (graph_pair(reader, point.before, side) for side in sides)
+    fates: dict[int, Fate] = {}
+    for node in forward.before:
+        in_forward, in_backward = node.id in forward.children, node.id in backward.children
+        fates[node.id] = (
+            "both" if in_forward and in_backward else "forward" if in_forward else "backward" if in_backward else "removed"
+        )
+    for pair in (forward, backward):
+        for node in pair.after:
+            parents = pair.parents.get(node.id)
+            fates[node.id] = fates.get(parents[0].parent, "made") if parents else "made"
+    was, made = _counts(fates, forward.before), _counts(fates, (*forward.after, *backward.after))
+    variant = reader.get(model.Compilation, point.compilation)
+    saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)
+    words = _told(
+        [
+            (was["both"], f"{was['both']:,} in both, so computed again"),
+            (was["removed"], f"{was['removed']:,} removed"),
+            (made["made"], f"{made['made']:,} made"),
+            (saved, f"{counted(saved, 'value')} saved for the backward"),
+        ]
+    )
+    before, sizes = len(forward.before), [len(pair.after) for pair in (forward, backward)]
+    went = f"{counted(before, 'operation')} became {sizes[0]:,} in the forward and {sizes[1]:,} in the backward"
+    sentence = f"{_who_cut(reader, point, was['removed'] + made['made'])}: {went}{f': {words}' if words else ''}."
+    return StageWork(point, before, sum(sizes), was, made, sentence, fates)
+
+
+def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
+    """Return who did it. Where the joint graph after the passes over it was not recorded, nothing tells
+    what those did from what the partitioner did.
+    """
+    graphs = reader.by_ids(model.Graph, [one.id for one in point.before])
+    is_known = all(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
+    return point.title if is_known or not differing else f"{point.title}, with the passes before it"
+
+
+def _counts(fates: Mapping[int, Fate], nodes: Iterable[PlainNode]) -> Counter[Fate]:
+    return Counter(fates[node.id] for node in nodes)
+
+
+def _told(parts: Counted) -> str:
+    told = [words for number, words in parts if number]
+    return listed(told, len(told))
+
+
+def _became(before: int, after: int) -> str:
+    return f"{counted(before, 'operation')} became {after:,}"

@@ -1,0 +1,157 @@
+"""What Inductor's own stages did: lowering, fusion, and the writing of kernels."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, lines_of
+from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
+from fx_explorer.analysis.variants.lineage import kernels_of_variant
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernel_nodes
+from fx_explorer.session.queries.stages import PlainNode, nodes_of_lines, plain_operations
+
+STEP = re.compile(r"( *)(\w+): (.*)")
+"""The line of an operation in the listing of the IR. What is in a fused one is indented."""
+
+JOINED = re.compile(r", \d+ operations in one kernel$")
+
+LOOPS = ("pointwise", "reduction", "scatter", "scan", "sort")
+"""How kinds of scheduler nodes end that are loops over elements."""
+
+OF_A_CALL = "output of a call"
+"""A scheduler node that picks one of several outputs of a library call."""
+
+
+class IrStep(NamedTuple):
+    """One scheduler node of the IR: a loop, a library call, or several that were fused."""
+
+    document: int
+    line: int
+    """From 1."""
+    kind: str
+    members: tuple[str, ...]
+    """The names of the operations in it; its own where it was not fused."""
+
+
+def ir_steps(reader: SessionReader, documents: Sequence[Document]) -> list[IrStep]:
+    """Return the scheduler nodes of these listings, in their order."""
+    found: list[IrStep] = []
+    for document in documents:
+        for number, line in enumerate(lines_of(reader, document), 1):
+            match = STEP.fullmatch(line)
+            if match is None:
+                continue
+            indent, name, rest = match.groups()
+            members = () if JOINED.search(rest) else (name,)
+            if not indent:
+                found.append(IrStep(document.id, number, rest.partition(" → ")[0].partition(",")[0], members))
+            elif members and found:
+                found[-1] = found[-1]._replace(members=(*found[-1].members, *members))
+    return found
+
+
+def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell into which loops and library calls the operations of the post-grad graph went."""
+    steps = ir_steps(reader, point.after)
+    heads = {(step.document, step.line): i for i, step in enumerate(steps)}
+    into: dict[int, set[int]] = {}
+    for document in point.after:
+        for line, node in nodes_of_lines(reader, document.id):
+            if (document.id, line) in heads:
+                into.setdefault(node, set()).add(heads[document.id, line])
+    kinds = Counter(kind_in_words(step.kind) for step in steps)
+    what = listed([counted(number, kind) for kind, number in kinds.most_common()], 5)
+    return _gathered(reader, point, into, len(steps), f"{counted(len(steps), 'step')} ({what})" if steps else "no step")
+
+
+def kind_in_words(kind: str) -> str:
+    """Return what a scheduler node is: ``pointwise loop``, ``library call``, ``other step``."""
+    if "." in kind:
+        return "library call"
+    return f"{kind} loop" if kind.endswith(LOOPS) else OF_A_CALL if kind == "multi output" else "other step"
+
+
+def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell which kernel computes which operations."""
+    variant = reader.get(model.Compilation, point.compilation)
+    kernels = [one for one in kernels_of_variant(reader, variant) if one.direction == point.direction and not one.runs]
+    computed: dict[int, list[int]] = {}
+    for owner in {kernel.compilation for kernel in kernels}:
+        computed |= kernel_nodes(reader, owner)
+    into: dict[int, set[int]] = {}
+    for kernel in kernels:
+        for node in computed.get(kernel.id, ()):
+            into.setdefault(node, set()).add(kernel.id)
+    calls = sum(kernel.language == "extern" for kernel in kernels)
+    parts = [(len(kernels) - calls, "generated kernel"), (calls, "library call")]
+    what = listed([counted(number, noun) for number, noun in parts if number]) or "no kernel"
+    return _gathered(reader, point, into, len(kernels), what)
+
+
+def _gathered(reader: SessionReader, point: StagePoint, into: Mapping[int, set[int]], after: int, what: str) -> StageWork:
+    """Tell what operations of a graph went into; ``into`` has the places of those that went into any."""
+    nodes = plain_operations(reader, (one.id for one in point.before))
+    fates = _gathered_fates(nodes, into)
+    counts = Counter(fates.values())
+    parts = [
+        (counts["fused"], f"{counts['fused']:,} {_verb(counts['fused'], 'share')} one with others"),
+        (counts["kept"], f"{counts['kept']:,} {'has one to itself' if counts['kept'] == 1 else 'have one to themselves'}"),
+        (counts["several"], f"{counts['several']:,} {'is' if counts['several'] == 1 else 'are'} computed in several"),
+        (counts["view"], f"{counted(counts['view'], 'view or selection')} {_verb(counts['view'], 'take')} no work"),
+        (counts["removed"], f"{counts['removed']:,} {'is' if counts['removed'] == 1 else 'are'} in none that is known"),
+    ]
+    told = listed([words for number, words in parts if number], len(parts))
+    sentence = f"{point.title}: {counted(len(nodes), 'operation')} became {what}{f': {told}' if told else ''}."
+    return StageWork(point, len(nodes), after, counts, {}, sentence, fates)
+
+
+def _verb(number: int, verb: str) -> str:
+    return f"{verb}s" if number == 1 else verb
+
+
+def _gathered_fates(nodes: Iterable[PlainNode], into: Mapping[int, set[int]]) -> dict[int, Fate]:
+    """Return the fate of each operation. Views are named among what a loop came from, and compute
+    nothing: they neither count nor make those beside them company.
+    """
+    working = [node.id for node in nodes if not node.is_view]
+    sizes = Counter(home for node in working for home in into.get(node, ()))
+    fates: dict[int, Fate] = {node.id: "view" for node in nodes if node.is_view}
+    for node in working:
+        homes = into.get(node, set())
+        if len(homes) == 1:
+            fates[node] = "fused" if sizes[next(iter(homes))] > 1 else "kept"
+        else:
+            fates[node] = "several" if homes else "removed"
+    return fates
+
+
+def fusion_work(reader: SessionReader, point: StagePoint) -> StageWork:
+    """Tell which loops were joined."""
+    before, after = ir_steps(reader, point.before), ir_steps(reader, point.after)
+    old = {member for step in before for member in step.members}
+    new = {member for step in after for member in step.members}
+    joined = [step for step in after if len(step.members) > 1]
+    counts = Counter[Fate](
+        fused=sum(len(step.members) for step in joined),
+        kept=sum(len(step.members) == 1 and step.members[0] in old for step in after),
+        made=len(new - old),
+        removed=len(old - new),
+    )
+    parts = [
+        (counts["fused"], f"{counts['fused']:,} fused into {len(joined):,}"),
+        (counts["kept"], f"{counts['kept']:,} alone"),
+        (counts["made"], f"{counts['made']:,} made"),
+        (counts["removed"], f"{counts['removed']:,} removed"),
+    ]
+    if not joined and not counts["made"] and not counts["removed"]:
+        told = f"{point.title} joined nothing: {counted(len(before), 'step')}."
+        return StageWork(point, len(before), len(after), {}, {}, told)
+    told = listed([words for number, words in parts if number], len(parts))
+    sentence = f"{point.title}: {counted(len(before), 'step')} became {len(after):,}: {told}."
+    return StageWork(point, len(before), len(after), {}, {}, sentence)

@@ -1,0 +1,117 @@
+"""What one stage did, as data: a sentence, counts, and what became of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fx_explorer.analysis.documents import Document
+from fx_explorer.model import Direction, Gate
+
+Fate = Literal[
+    "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed"
+]  # fmt: skip
+"""What became of an operation in a stage, or how it came to be. ``changed``: it has another name, function
+or arguments; ``replaced``: others are in its place. ``fused``: several became one, or are
+computed together. ``several``: it is computed in several places. ``forward``, ``backward``: it is for,
+or went into, that direction; ``both``: it went into both. ``view``: it computes nothing.
+"""
+
+FATES: tuple[Fate, ...] = (
+    "kept",
+    "changed",
+    "replaced",
+    "decomposed",
+    "view",
+    "fused",
+    "several",
+    "forward",
+    "backward",
+    "both",
+    "made",
+    "removed",
+)
+
+StageKey = Literal[
+    "dynamo", "pre_grad", "joint", "joint_passes", "partition", "backend", "post_grad", "pre_fusion", "post_fusion",
+    "output_code",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StagePoint:
+    """One stage of one variant."""
+
+    key: StageKey
+    compilation: int
+    owner: str
+    """Name of the variant: ``0/0``."""
+    direction: Direction
+    before: tuple[Document, ...]
+    after: tuple[Document, ...]
+
+    @property
+    def gate(self) -> Gate:
+        """Return the pause that comes after it. Between Inductor's passes over the joint graph and its
+        cutting there is none.
+        """
+        return "partition" if self.key == "joint_passes" else self.key
+
+    @property
+    def title(self) -> str:
+        if self.key == "post_grad" and self.direction == "inference":
+            return "Inductor's graph passes"
+        return STAGE_TITLES[self.key]
+
+
+STAGE_TITLES: dict[StageKey, str] = {
+    "dynamo": "Dynamo",
+    "pre_grad": "The pre-grad passes",
+    "joint": "AOTAutograd",
+    "joint_passes": "Inductor's passes over the joint graph",
+    "partition": "The partitioner",
+    "backend": "The backend",
+    "post_grad": "The post-grad passes",
+    "pre_fusion": "Lowering",
+    "post_fusion": "Fusion",
+    "output_code": "Code generation",
+}
+
+EXPLAINED: dict[StageKey, str] = {
+    "dynamo": "Dynamo runs your Python symbolically and writes down every tensor operation.",
+    "pre_grad": "These passes rewrite Dynamo's graph before autograd sees it.",
+    "joint": "AOTAutograd writes operations in terms of simpler ATen operations, and adds those of the backward.",
+    "joint_passes": "Constants are folded and patterns replaced while forward and backward are one graph.",
+    "partition": "One graph becomes a forward and a backward; cheap values are computed again rather than kept.",
+    "backend": "A backend of your own has published this stage.",
+    "post_grad": "These passes rewrite the ATen graph: patterns are replaced, copies and duplicates go.",
+    "pre_fusion": "Each operation becomes a loop over elements or a library call; views become index arithmetic.",
+    "post_fusion": "Loops that read what others write are joined, so that fewer values go through memory.",
+    "output_code": "Each loop is written as a kernel, and a wrapper calls kernels and libraries in order.",
+}
+"""What a stage is for, for somebody who meets it for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """What a stage did."""
+
+    point: StagePoint
+    before: int
+    """How many operations (or lines of source, or steps of the IR) went in."""
+    after: int
+    became: Mapping[Fate, int]
+    """What became of the operations that went in: how many met each fate."""
+    made: Mapping[Fate, int]
+    """How the operations that came out came to be. Empty where they are no operations of a graph."""
+    sentence: str
+    fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
+    """Id of an operation, of the graphs before and after → what became of it."""
+
+    @property
+    def is_as_before(self) -> bool:
+        """Return whether the stage changed nothing."""
+        if self.point.key == "post_fusion":  # what is fused is less than before
+            return self.before == self.after
+        return bool(self.became) and all(fate == "kept" for fate, number in self.became.items() if number)

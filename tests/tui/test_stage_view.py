@@ -1,0 +1,176 @@
+"""What each stage did, on screen: after a step, and on a saved session."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fx_explorer.model import Command, Direction, Gate, Graph, Notice
+from tests.conftest import Captured
+from tests.tui.conftest import Driver, OpenApp
+from tests.tui.test_live_capture import FakeCapture, step
+from tests.tui.test_stepping import messages
+
+AOTAUTOGRAD = "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
+
+
+class SteppedCapture(FakeCapture):
+    """A capture whose session has everything already; the test says where it waits."""
+
+    def __init__(self, path: Path, captured: Path) -> None:
+        super().__init__(path, lambda _: None)
+        self._captured = captured
+
+    async def start(self) -> None:
+        shutil.copy(self._captured, self.session_path)
+
+    def pause(self, gate: Gate, direction: Direction = "") -> None:
+        self.say(Notice("gate", state="begin", gate=gate, compilation="0/0", direction=direction))
+
+    def leave(self, gate: Gate, direction: Direction = "") -> None:
+        self.say(Notice("done", text="on to the next gate"))
+        self.say(Notice("gate", state="end", gate=gate, compilation="0/0", direction=direction))
+
+
+async def test_each_step_shows_what_the_stage_did_and_the_last_one_lists_all(
+    open_app: OpenApp, tmp_path: Path, captured: Captured
+) -> None:
+    capture = SteppedCapture(tmp_path / "s.fxs", captured("mlp"))
+    async with open_app(make_capture=lambda: capture, target="mlp.py", size=(120, 40)) as driver:
+        capture.pause("pre_grad")
+        await driver.until(lambda: "paused after the pre-grad passes" in driver.header)
+        assert AOTAUTOGRAD not in driver.explorer.linked.stage_words.sentences
+        await driver.press("full_stop")
+        assert capture.sent == [Command("step")]
+        capture.leave("pre_grad")
+        capture.pause("joint")
+        await driver.until(lambda: driver.explorer.linked.stage_words.sentences == [AOTAUTOGRAD])
+        await driver.until(lambda: "< hidden         decomposed" in driver.screen)
+        assert [pane.document.title for pane in driver.panes] == ["Pre-grad graph", "Joint graph"]
+        assert "← mm             backward" in driver.screen
+        assert "· permute        view" in driver.screen
+        assert ". goes on to the partitioner" in driver.screen
+        await driver.press("full_stop")
+        capture.leave("joint")
+        await driver.until(lambda: "goes on to" not in driver.screen)  # nothing waits meanwhile
+        capture.pause("partition", "forward")
+        await driver.until(lambda: len(driver.explorer.linked.stage_words.sentences) == 2)
+        await driver.until(lambda: "↔ mul_1          in both" in driver.screen)
+        titles = [pane.document.title for pane in driver.panes]
+        assert titles == ["Joint graph · after passes", "Forward graph", "Backward graph"]
+        await driver.press("full_stop")
+        capture.leave("partition", "forward")
+        capture.say(Notice("gate", state="begin"))
+        await driver.until(lambda: driver.explorer.view == "stages" and "13 rows" in driver.screen)
+        capture.end()
+
+
+async def test_without_a_step_a_pause_leaves_the_screen_as_it_is(open_app: OpenApp, tmp_path: Path, captured: Captured) -> None:
+    capture = SteppedCapture(tmp_path / "s.fxs", captured("mlp"))
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        capture.pause("joint")
+        await driver.until(lambda: "paused after the joint graph" in driver.header)
+        await driver.settle()
+        assert driver.explorer.view == "overview"
+        capture.end()
+
+
+async def test_a_stage_of_which_nothing_was_recorded_leaves_the_screen_as_it_is(
+    open_app: OpenApp, tmp_path: Path, captured: Captured
+) -> None:
+    capture = SteppedCapture(tmp_path / "s.fxs", captured("mlp"))
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        capture.pause("dynamo")
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("full_stop")
+        capture.leave("dynamo")
+        capture.say(Notice("gate", state="begin", gate="joint", compilation="7/7"))
+        await driver.until(lambda: "paused after the joint graph [7/7]" in driver.header)
+        await driver.settle()
+        assert driver.explorer.view == "overview"
+        capture.end()
+
+
+async def opened_stage(driver: Driver, row: int) -> None:
+    await driver.press("v", "t", *["down"] * row, "enter")
+    await driver.until(lambda: driver.explorer.linked.stage_words.sentences)
+
+
+async def test_the_stages_of_a_saved_session_open_before_beside_after(open_app: OpenApp, captured: Captured) -> None:
+    async with open_app(captured("mlp"), size=(80, 24)) as driver:
+        await driver.press("v", "t")
+        assert "AOTAutograd" in driver.screen
+        assert "Enter shows what stood before a stage" in driver.screen
+        await opened_stage(driver, 2)
+        assert "AOTAutograd: 3 operations became 34: 7 by decomposition" in driver.screen
+        assert "< hidden         decomposed" in driver.screen
+        assert "goes on" not in driver.screen  # nothing waits
+        await driver.press("v", "t", "end", "enter")
+        assert [pane.document.title for pane in driver.panes] == ["Backward · post-grad", "Output code · backward"]
+
+
+async def test_going_elsewhere_leaves_the_stage_and_its_marks(open_app: OpenApp, captured: Captured) -> None:
+    async with open_app(captured("mlp")) as driver:
+        await opened_stage(driver, 2)
+        assert driver.panes[1].fates
+        await driver.press("6", "enter")
+        assert driver.explorer.linked.stage_words.sentences == []
+        assert "AOTAutograd:" not in driver.screen
+        assert not any(pane.fates for pane in driver.panes)
+        await opened_stage(driver, 2)
+        await driver.press("p", "s")
+        assert driver.explorer.linked.stage_words.sentences == []
+        assert [pane.slot for pane in driver.panes] == ["source", "graph", "kernel"]
+        assert "decomposed" not in driver.screen
+
+
+async def test_the_linked_operations_light_up_across_a_stage(open_app: OpenApp, captured: Captured) -> None:
+    """gelu of the graph before is seven of AOTAutograd's: mul, mul, erf, add, mul, and in the backward."""
+    async with open_app(captured("mlp"), size=(120, 40)) as driver:
+        await opened_stage(driver, 2)
+        await driver.press("down")
+        joint = driver.panes[1]
+        nodes = driver.explorer.reader.nodes(driver.explorer.reader.get(Graph, joint.document.id))
+        lit = {nodes[line].name for line in joint.lit}
+        assert {"mul", "mul_1", "erf", "add", "mul_2"} <= lit
+        assert "addmm" not in lit
+
+
+async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        capture.say(Notice("gate", state="begin", gate="joint", compilation="0/0"))
+        await driver.until(lambda: "paused after the joint graph" in driver.header)
+        await driver.press("x", "t")
+        assert "Not compiled yet: go on to the end, then build and run it, for its time?" in driver.screen
+        await driver.press("n")
+        assert capture.sent == []
+        await driver.press("x", "t", "y")
+        assert capture.sent == [Command("go")]
+        capture.say(Notice("done", text="going on"))
+        capture.say(Notice("gate", state="end", gate="joint", compilation="0/0"))
+        capture.stay()
+        capture.say(Notice("gate", state="begin"))
+        await driver.until(lambda: "Build and run, to see how long it takes" in driver.screen)
+        await driver.press("escape")
+        capture.end()
+
+
+async def test_levels_below_a_kernel_that_is_not_compiled_yet_are_asked_for_when_it_is(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        capture.say(Notice("gate", state="begin", gate="dynamo"))
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("p", "k")
+        assert "Not compiled yet: go on to the end, then “below the kernel”?" in driver.screen
+        await driver.press("y")
+        capture.say(Notice("gate", state="end", gate="dynamo"))
+        capture.stay()
+        capture.say(Notice("gate", state="begin"))
+        await driver.until(lambda: "Triton" in messages(driver))  # the kernel that is there then is none of Triton's
+        assert capture.sent == [Command("go")]
+        capture.end()

@@ -193,6 +193,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.set_focus(self.body, scroll_visible=False)
         for other in self._view_widgets.values():
             other.display = other is widget
+            if isinstance(other, TablePane):
+                other.resume() if other is widget else other.stop_reading()
         self._footer.show_view(name)
         self.show_outline()
         self._refresh_view()
@@ -209,9 +211,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             elif name == "source":
                 widget = self.linked
             else:
+                from fx_explorer.tui.views.reads import READS
                 from fx_explorer.tui.views.tables import TABLES  # not needed for the first paint: 20 ms
 
-                widget = TablePane(TABLES.get(name, self.candidates_table), id=name)
+                widget = TablePane(TABLES.get(name, self.candidates_table), READS.get(name), id=name)
             self._view_widgets[name] = widget
             await self._views.mount(widget)
         return self._view_widgets[name]
@@ -247,6 +250,11 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """Return the text below the list of the current view; None where there is none."""
         widget = self._view_widgets.get(self.view)
         return widget.detail if isinstance(widget, TablePane) and widget.detail.line_count else None
+
+    def stop_reading(self) -> bool:
+        """Abandon what is being made for the view on screen. Returns whether there was something."""
+        table = self.table
+        return table.stop_reading() if table else False
 
     # selection
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.collecting import no_collection
 from fx_explorer.tui.faults import survive
 from fx_explorer.tui.unreadable import tells
 
@@ -142,7 +143,8 @@ class _Making(threading.Thread, Generic[MadeT]):
                 if self._is_abandoned:
                     reader.abandon()
                 self._reader = reader
-            value = self._make(reader)
+            with no_collection():
+                value = self._make(reader)
         except BaseException:
             with self._lock:
                 self._reader = None

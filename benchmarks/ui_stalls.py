@@ -2,9 +2,9 @@
 
     python -m benchmarks.ui_stalls
 
-The keys go to the app without a terminal (Textual's pilot). Printed for each are the time to the first frame after it, the longest
-time for which the event loop answered nothing, and when all of it was there. CPU time of the drawing thread is given for the
-longest stall because it is steadier where other programs run on the machine.
+The keys go to the app without a terminal (Textual's pilot). Printed for each are the time to the first frame after it, the
+longest time for which the event loop answered nothing, and when all of it was there. CPU time of the drawing thread is given
+for the longest stall because it is steadier where other programs run on the machine.
 """
 
 from __future__ import annotations
@@ -117,6 +117,9 @@ async def measure_table(app: ExplorerApp, measured: Measured, kernels: int) -> N
     def totals() -> str:
         return explorer.table._totals.text if explorer.table else ""
 
+    def is_sorted() -> bool:
+        return bool(explorer.table and explorer.table.sort)
+
     await measured.press("8: the first table, whose modules are imported", "8")
     await measured.press(f"6: a table of {kernels:,} kernels", "6", lambda: rows() == kernels and " rows" in totals())
     for key in ("down", "pagedown", "end", "home"):
@@ -124,7 +127,9 @@ async def measure_table(app: ExplorerApp, measured: Measured, kernels: int) -> N
     await measured.press("<: choose a column", "less_than_sign")
     for letter in "your":
         await measured.press(f"type {letter}", letter)
-    await measured.press("enter: sort by your line", "enter", lambda: bool(explorer.table and explorer.table.sort) and "100,000 rows" in totals())
+    await measured.press(
+        "enter: sort by your line", "enter", lambda: bool(explorer.table and explorer.table.sort) and "100,000 rows" in totals()
+    )
     await measured.press("1: the overview", "1")
     await measured.press("6: the kernels again", "6", lambda: rows() == kernels and " rows" in totals())
 

@@ -184,6 +184,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     async def show_view(self, name: str) -> None:
         """Bring a view to the front and focus it."""
         widget = await self._view_widget(name)
+        if name != self.view:
+            self.stop_reading()
         self.view = name
         widget.display = True
         if name == "source" and not self.linked.panes:
@@ -193,8 +195,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.set_focus(self.body, scroll_visible=False)
         for other in self._view_widgets.values():
             other.display = other is widget
-            if isinstance(other, TablePane):
-                other.resume() if other is widget else other.stop_reading()
+        if isinstance(widget, TablePane):
+            widget.resume()
         self._footer.show_view(name)
         self.show_outline()
         self._refresh_view()
@@ -253,8 +255,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     def stop_reading(self) -> bool:
         """Abandon what is being made for the view on screen. Returns whether there was something."""
-        table = self.table
-        return table.stop_reading() if table else False
+        if self.view == "source":
+            stopped = [pane.stop_writing() for pane in self.linked.panes]
+            return any(stopped)
+        return self.table.stop_reading() if self.table else False
 
     # selection
 

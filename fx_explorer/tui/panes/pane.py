@@ -41,7 +41,7 @@ CELLS_SEEN = 12
 
 MAX_REGION_CHARACTERS = 16
 
-WRITING = "Writing {what} … Escape stops it."
+WRITING, STOPS = "Writing {what} …", "Esc stops"
 NOT_WRITTEN = "The graph could not be written in another form."
 
 
@@ -177,7 +177,7 @@ class Pane(TellsUnreadable, Vertical):
         once. What is shown stays meanwhile, with a sentence below it; to show anything else abandons
         it.
         """
-        self._notice.show(Content(printable(WRITING.format(what=graph_texts.words(reader, document)))))
+        self._notice.show(Content(printable(WRITING.format(what=graph_texts.words(reader, document)))), Content(STOPS))
         self._notice.display = True
 
         def take(made: Made[GraphText]) -> None:

@@ -49,6 +49,7 @@ class SessionReader:
         self.path = Path(path)
         self._last_node: int = 0
         self._checked_meta: dict[str, object] = {}
+        self._is_abandoned = False
         if not self.path.exists():
             raise SessionError(f"no session file at {self.path}")
         if not self.path.is_file():  # to open a FIFO would wait for whoever writes to it
@@ -278,6 +279,8 @@ class SessionReader:
         return self._query(sql, values)
 
     def _query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        if self._is_abandoned:
+            raise SessionError(f"nobody waits any more for what is read of {self.path}")
         self._limit.begin()
         try:
             return self._db.execute(sql, values).fetchall()
@@ -317,6 +320,13 @@ class SessionReader:
         for start in range(0, len(wanted), MAX_SQL_VARIABLES):
             some = wanted[start : start + MAX_SQL_VARIABLES]
             yield from self._query(sql.replace("(?)", f"({', '.join('?' * len(some))})"), some)
+
+    def abandon(self) -> None:
+        """Answer no question any more, and end the one that another thread is asking: it raises
+        SessionError there. Whoever uses the reader closes it.
+        """
+        self._is_abandoned = True
+        self._db.interrupt()
 
     def close(self) -> None:
         self._db.close()

@@ -275,6 +275,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
     async def action_cancel(self) -> None:
         """Stop what is running on Escape, and keep what was found."""
         view = self.explorer.body
+        if self.explorer.stop_reading():
+            return
         if view and view.find_pattern:
             view.stop_find()
             view.find("")

@@ -74,7 +74,7 @@ class GraphText:
         """Return id of a node → the first line that computes it."""
         return {node: line for line, node in reversed(self.node_of_line.items())}
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"
 

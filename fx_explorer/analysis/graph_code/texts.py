@@ -27,10 +27,25 @@ def graph_text(reader: SessionReader, form: GraphForm, graph_id: int) -> GraphTe
     """Return a graph as code or as a table. A second call for the same graph costs a look-up."""
     graph = reader.get(model.Graph, graph_id)
     kept = _written.setdefault(reader, OrderedDict())
-    key = (form, graph)
-    if key not in kept:
-        kept[key] = graph_code(reader, graph) if form == "code" else graph_table(reader, graph)
-        while len(kept) > KEPT:
-            kept.popitem(last=False)
-    kept.move_to_end(key)
-    return kept[key]
+    if (form, graph) not in kept:
+        keep(reader, form, graph, write_text(reader, form, graph))
+    kept.move_to_end((form, graph))
+    return kept[form, graph]
+
+
+def write_text(reader: SessionReader, form: GraphForm, graph: model.Graph) -> GraphText:
+    """Write a graph as code or as a table, whether or not that was done before."""
+    return graph_code(reader, graph) if form == "code" else graph_table(reader, graph)
+
+
+def is_kept(reader: SessionReader, form: GraphForm, graph: model.Graph) -> bool:
+    """Return whether ``graph_text`` costs a look-up."""
+    return (form, graph) in _written.get(reader, ())
+
+
+def keep(reader: SessionReader, form: GraphForm, graph: model.Graph, written: GraphText) -> None:
+    """Keep a text for ``graph_text`` that was written with another reader of the same session."""
+    kept = _written.setdefault(reader, OrderedDict())
+    kept[form, graph] = written
+    while len(kept) > KEPT:
+        kept.popitem(last=False)

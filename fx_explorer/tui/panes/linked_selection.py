@@ -7,6 +7,7 @@ linked lines light up; panes moved by it do not answer back, so there is no loop
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from fx_explorer.analysis.documents import Document, DocumentKind, Place, graph_form, node_at, place_of_row
 from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
@@ -31,6 +32,7 @@ from fx_explorer.tui.selection.following import (
     why_missing,
     with_region,
 )
+from fx_explorer.tui.selection.graph_texts import in_rows, is_large, takes_long
 from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, asked_slots, bytecode_slot, document_for, front_end_slot
 from fx_explorer.tui.selection.stage_documents import first_marked, shown_parts, stage_sources
 
@@ -69,9 +71,8 @@ class LinkedSelection:
         self._linked.forget_stage()
         for pane in self._linked.panes:
             place = pane.place or (Place(pane.document) if pane.document else None)
-            found = same_place(old, place, reader) if old and place else None
-            self._show(pane, found.document if found else None, found.line if found else 0)
-        new_selection = same_place(old, selection, reader) if old and selection else None
+            self._show_again(pane, old, place, reader)
+        new_selection = same_place(old, _quickly_found(old, selection), reader) if old and selection else None
         if new_selection:
             self._compilation = new_selection.document.compilation
             self.selection = new_selection  # otherwise something is selected, and the cursors go there
@@ -79,6 +80,14 @@ class LinkedSelection:
         if new_selection:
             self.select(new_selection)
         self._linked.refresh_tabs()
+
+    def _show_again(self, pane: Pane, old: SessionReader | None, place: Place | None, reader: SessionReader) -> None:
+        """Show a place of the session before in this one; a large graph as a text when that is written."""
+        looked_for = _quickly_found(old, place) if old and place else None
+        found = same_place(old, looked_for, reader) if old and looked_for else None
+        self._show(pane, found.document if found else None, found.line if found else 0)
+        if found and place and found.document.kind != place.document.kind:
+            self.show_form(pane, place.document.kind)
 
     def refresh(self) -> None:
         """Update after the session grew. Empty panes are filled; until the user has chosen
@@ -163,6 +172,9 @@ class LinkedSelection:
         """
         if self._reader is None or pane.document is None:
             return
+        if takes_long(self._reader, graph_form(pane.document, form)):
+            pane.write(self._reader, graph_form(pane.document, form), partial(self.show_form, pane, form))
+            return
         node = node_at(self._reader, pane.place) if pane.place else None
         document = graph_form(pane.document, form)
         self._was_touched = True
@@ -177,6 +189,8 @@ class LinkedSelection:
         """
         if self._reader is None:
             return None
+        if takes_long(self._reader, place.document):
+            place = Place(graph_form(place.document, "graph"))
         if not self._linked.panes:
             await self.show_preset("source")
         self._was_touched = True
@@ -208,7 +222,12 @@ class LinkedSelection:
             self._linked.refresh_tabs()
 
     def _show(self, pane: Pane, document: Document | None, line: int = 0, why: str = "") -> None:
-        if self._reader is not None:
+        if self._reader is None:
+            return
+        if document and takes_long(self._reader, document):
+            pane.show(self._reader, graph_form(document, "graph"), region=self.region)
+            self.show_form(pane, document.kind)
+        else:
             pane.show(self._reader, document, line, why, self.region)
 
     # narrowed to a region
@@ -362,6 +381,11 @@ class LinkedSelection:
                 if anchor is not None:
                     pane.move_to(anchor)
         self._linked.refresh_tabs()
+
+
+def _quickly_found(old: SessionReader, place: Place) -> Place:
+    """Return a place that is found in another session without writing a large graph as a text there."""
+    return in_rows(old, place) if is_large(old, place.document) else place
 
 
 def seen_above(selection: Selection) -> Selection:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -10,13 +11,16 @@ from textual.content import Content
 from textual.message import Message
 
 from fx_explorer.analysis.documents import Document, Place, text_of
+from fx_explorer.analysis.graph_code.code import GraphText
 from fx_explorer.analysis.kernels.kernel_documents import is_level
 from fx_explorer.analysis.overview.line_events import LineEvent, line_events
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
+from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import COLUMNS, STAGE_COLUMNS, GraphRows
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
@@ -38,6 +42,9 @@ CELLS_SEEN = 12
 
 MAX_REGION_CHARACTERS = 16
 
+WRITING, STOPS = "Writing {what} …", "Esc stops"
+NOT_WRITTEN = "The graph could not be written in another form."
+
 
 class Pane(TellsUnreadable, Vertical):
     """Shows a title line, then source, a graph, bytecode, IR, generated code or a kernel. Lines
@@ -50,6 +57,7 @@ class Pane(TellsUnreadable, Vertical):
     DEFAULT_CSS = """
     Pane { width: 1fr; height: 1fr; }
     Pane > .pane-title { background: $surface; color: $text-muted; }
+    Pane > .pane-notice { background: $surface; color: $text-secondary; display: none; }
     Pane:focus-within > .pane-title { background: $panel; color: $foreground; text-style: bold; }
     """
 
@@ -69,6 +77,8 @@ class Pane(TellsUnreadable, Vertical):
         self.slot: Slot = slot
         self.document: Document | None = None
         self._title = OneLine(classes="pane-title")
+        self._notice = OneLine(classes="pane-notice")
+        self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
         self._rows.display = False
@@ -86,6 +96,7 @@ class Pane(TellsUnreadable, Vertical):
         yield self._title
         yield self._code
         yield self._rows
+        yield self._notice
 
     def on_mount(self) -> None:
         self._show_title()
@@ -139,6 +150,7 @@ class Pane(TellsUnreadable, Vertical):
 
         A graph shows only the nodes in ``region``, if one is given.
         """
+        self.stop_writing()
         had_focus = self.body.has_focus
         self.document = document
         self._region = region if document and document.kind == "graph" else None
@@ -168,6 +180,30 @@ class Pane(TellsUnreadable, Vertical):
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
         columns = COLUMNS if self.fates is None else STAGE_COLUMNS
         self._rows.load(GraphRows(reader, document, self._shown, self.fates), columns, line=row)
+
+    def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
+        """Write the text of a large graph beside the screen, and call ``done`` when ``show`` has it at
+        once. What is shown stays meanwhile, with a sentence below it; to show anything else abandons
+        it.
+        """
+        self._notice.show(Content(printable(WRITING.format(what=graph_texts.words(reader, document)))), Content(STOPS))
+        self._notice.display = True
+
+        def take(made: Made[GraphText]) -> None:
+            made.reader.close()
+            graph_texts.keep_written(reader, document, made.value)
+            self._notice.display = False
+            done()
+
+        def cannot(_: Exception) -> None:
+            self._notice.show(Content(NOT_WRITTEN))
+
+        self._beside.begin(reader.path, partial(graph_texts.written, document=document), take, cannot)
+
+    def stop_writing(self) -> bool:
+        """Abandon what is being written. Returns whether there was something."""
+        self._notice.display = False
+        return self._beside.stop()
 
     def _load_text(self, text: str, language: str, line: int) -> None:
         """Load a text. A level below a kernel shows only its code, with the line numbers of the

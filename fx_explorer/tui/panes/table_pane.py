@@ -21,11 +21,13 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
+from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
 from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, at_once, next_sort
+from fx_explorer.tui.views.reads import Reads
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
@@ -44,11 +46,15 @@ ARRANGING = "arrange rows"
 ARRANGING_WORDS = "Looking through the rows …"
 ADDING_UP = "Adding up …"
 NONE_HAS = "No row has all of these words: {words}"
+READING = "Reading {what} … Escape stops it."
+STOPPED = "This was not read to its end. Choose the view again to read it."
+FAILED = "This could not be read. Choose the view again to try once more."
 
 
 class TablePane(TellsUnreadable, Vertical):
     """Shows two lines of words, a chart where the table has one, a list, a line of sums, and below it
-    the detail of the row under the cursor. A function makes the table.
+    the detail of the row under the cursor. A function makes the table: before the next frame, or
+    beside the screen where it is going to be large.
     """
 
     DEFAULT_CSS = """
@@ -71,9 +77,18 @@ class TablePane(TellsUnreadable, Vertical):
     class Followed(Moved):
         """Posted by enter on a row."""
 
-    def __init__(self, make_table: TableMaker, *, id: str) -> None:
+    def __init__(self, make_table: TableMaker, reads: Reads | None = None, *, id: str) -> None:
+        """``reads``: what may make the table large; None for one that never is."""
         super().__init__(id=id)
         self._make_table = make_table
+        self._reads = reads
+        self._beside: Beside[views.Table] = Beside(self, "make table", "make a table")
+        self._table_reader: SessionReader | None = None
+        """The reader that a table has which was made beside the screen."""
+        self._made_of: tuple[SessionReader, int] | None = None
+        """The session that such a table was made of, and its version."""
+        self._is_stopped = False
+        """Whether the user does not want the table, or it cannot be made."""
         self.narrowed_to = ""
         """The words that rows must have to be shown; empty for all rows."""
         self.sort: Sort | None = None
@@ -123,11 +138,62 @@ class TablePane(TellsUnreadable, Vertical):
 
     def refresh_from(self, reader: SessionReader) -> None:
         """Make the table again. The cursor stays where it is."""
+        if self._reads is None or not self._reads.takes_long(reader):
+            self._beside.stop()
+            self._made_of = None
+            self._take(self._make_table(reader), None)
+        elif not self._is_stopped and not self._beside.is_busy:
+            self._refresh_beside(reader, self._reads)
+
+    def _refresh_beside(self, reader: SessionReader, reads: Reads) -> None:
+        """Make the table beside the screen, unless it is what the session holds already."""
+        now = (reader, reader.data_version())
+        if now == self._made_of:
+            return
+        if self._whole is None:
+            self._say(READING.format(what=reads.words(reader)))
+        self._beside.begin(reader.path, self._make_table, functools.partial(self._take_made, now), self._cannot)
+
+    def _take_made(self, of: tuple[SessionReader, int], made: Made[views.Table]) -> None:
+        self._made_of = of
+        self._take(made.value, made.reader)
+        self.post_message(self.Moved(self.place))
+        self.refresh_from(of[0])  # it may have grown meanwhile
+
+    def _take(self, table: views.Table, reader: SessionReader | None) -> None:
+        """Show a table. ``reader`` is its own, to be closed with it."""
         is_first = self._whole is None
         if is_first:
             self._detail_lines = 0
-        self._whole = self._make_table(reader)
+        before, self._table_reader = self._table_reader, reader
+        self._whole = table
         self._show_table(0 if is_first else self.rows.cursor)
+        if before is not None:
+            before.close()
+
+    def _cannot(self, _: Exception) -> None:
+        self._is_stopped = True
+        if self._whole is None:
+            self._say(FAILED)
+
+    def _say(self, words: str) -> None:
+        """Show a sentence in the place of a table that is not there."""
+        self.rows.placeholder = words
+        self.rows.load(row_list.Rows())
+        self._totals.display = self._detail_box.display = False
+
+    def resume(self) -> None:
+        """Let the table be made again, because the user asks for it."""
+        self._is_stopped = False
+
+    def stop_reading(self) -> bool:
+        """Abandon the table that is being made. Returns whether there was one."""
+        was_busy = self._beside.stop()
+        if was_busy:
+            self._is_stopped = True
+            if self._whole is None:
+                self._say(STOPPED)
+        return was_busy
 
     def narrow(self, words: str) -> None:
         """Show only the rows that have all ``words``."""
@@ -198,11 +264,22 @@ class TablePane(TellsUnreadable, Vertical):
     def forget(self) -> None:
         """Drop all references to the session, which is about to be closed."""
         self.workers.cancel_group(self, ARRANGING)
+        self._beside.stop()
+        self._made_of = None
         self._whole = self._table = None
         self._order = ()
+        self._close_reader()
         self._chart.show(None, 0)
         self.rows.load(row_list.Rows())
         self.detail.load("")
+
+    def on_unmount(self) -> None:
+        self._close_reader()
+
+    def _close_reader(self) -> None:
+        before, self._table_reader = self._table_reader, None
+        if before is not None:
+            before.close()
 
     def on_row_list_heading_picked(self, event: RowList.HeadingPicked) -> None:
         event.stop()

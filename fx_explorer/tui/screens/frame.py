@@ -190,6 +190,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     async def show_view(self, name: str) -> None:
         """Bring a view to the front and focus it."""
         widget = await self._view_widget(name)
+        if name != self.view:
+            self.stop_reading()
         self.view = name
         widget.display = True
         if name == "source" and not self.linked.panes:
@@ -199,6 +201,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.set_focus(self.body, scroll_visible=False)
         for other in self._view_widgets.values():
             other.display = other is widget
+        if isinstance(widget, TablePane):
+            widget.resume()
         self._footer.show_view(name)
         self.show_outline()
         self._refresh_view()
@@ -215,9 +219,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             elif name == "source":
                 widget = self.linked
             else:
+                from fx_explorer.tui.views.reads import READS
                 from fx_explorer.tui.views.tables import TABLES  # not needed for the first paint: 20 ms
 
-                widget = TablePane(TABLES.get(name, self.candidates_table), id=name)
+                widget = TablePane(TABLES.get(name, self.candidates_table), READS.get(name), id=name)
             self._view_widgets[name] = widget
             await self._views.mount(widget)
         return self._view_widgets[name]
@@ -253,6 +258,13 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """Return the text below the list of the current view; None where there is none."""
         widget = self._view_widgets.get(self.view)
         return widget.detail if isinstance(widget, TablePane) and widget.detail.line_count else None
+
+    def stop_reading(self) -> bool:
+        """Abandon what is being made for the view on screen. Returns whether there was something."""
+        if self.view == "source":
+            stopped = [pane.stop_writing() for pane in self.linked.panes]
+            return any(stopped)
+        return self.table.stop_reading() if self.table else False
 
     # selection
 

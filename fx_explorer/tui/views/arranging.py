@@ -6,16 +6,20 @@ caller may paint.
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import islice
 
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.tui.views.table import Table, TableRow
 
 ROWS_AT_A_TIME = 250
 """Rows looked at in one step, which takes some 4 ms."""
+
+MERGED_AT_A_TIME = 1_000
+"""Rows put in their order in one step, which takes some 3 ms."""
 
 Steps = Iterator["Arrangement | None"]
 """Nothing at each step, and at the last one what was found."""
@@ -94,7 +98,7 @@ Kind = tuple[int, bool]
 
 
 def _sorted(table: Table, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
-    """Sort in runs, then put runs together in pairs: the longest step is one pass over all rows."""
+    """Sort in runs, then put the runs together."""
     column = next(at for at, one in enumerate(table.columns) if one.title == sort.column)
     is_number = table.columns[column].is_number or table.columns[column].is_bar
     keys: dict[int, float | str] = {}
@@ -120,12 +124,13 @@ def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[
 
 
 def _merged(runs: list[list[int]], keys: dict[int, float | str], sort: Sort) -> Generator[None, None, list[int]]:
-    while len(runs) > 1:
-        pairs, runs = runs, []
-        for start in range(0, len(pairs), 2):
-            runs.append(_in_order(list(chain(*pairs[start : start + 2])), keys, sort))
-            yield
-    return runs[0]
+    """Put runs together some rows at a time: to sort two halves of 100,000 rows takes 26 ms at once."""
+    merged = heapq.merge(*runs, key=keys.__getitem__, reverse=sort.is_descending)
+    found: list[int] = []
+    while some := list(islice(merged, MERGED_AT_A_TIME)):
+        found += some
+        yield
+    return found
 
 
 def _key(row: TableRow, column: int, title: str, is_number: bool) -> tuple[bool, float | str]:

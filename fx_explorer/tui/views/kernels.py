@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import overload
 
 from fx_explorer import model
@@ -75,6 +74,9 @@ class _Shown(Sequence[TableRow]):
         self._has_versions = any(one.version and one.version.count > 1 for one in costs)
         self._has_modules = any(one.modules for one in costs)
         self._most = max((self._weight(one) for one in costs), default=0.0)
+        nodes = {node: name for one in costs for node, name in zip(one.use.node_ids, one.use.nodes, strict=True)}
+        self._told = told_names(reader, nodes)
+        """What the nodes of all kernels are called."""
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -92,12 +94,6 @@ class _Shown(Sequence[TableRow]):
             (BAR, self._most > 0),
         )
         return (*(column for column, has in wanted if has), *REST)
-
-    @cached_property
-    def _told(self) -> Mapping[int, str]:
-        """Return what the nodes of all kernels are called."""
-        nodes = {node: name for one in self._costs for node, name in zip(one.use.node_ids, one.use.nodes, strict=True)}
-        return told_names(self._reader, nodes)
 
     @property
     def time_in_words(self) -> str:

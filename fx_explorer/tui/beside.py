@@ -1,0 +1,181 @@
+"""What takes long to make of a session is made beside the screen: in a thread, with a reader of its own.
+
+A table of 100,000 kernels takes seconds. The thread that draws would answer no key meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.collecting import no_collection
+from fx_explorer.tui.faults import survive
+from fx_explorer.tui.unreadable import tells
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+    from textual.worker import Worker
+
+MadeT = TypeVar("MadeT")
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[MadeT]):
+    """What was made, and the reader it was made with: the thread is done with it, so whoever gets it
+    may ask it for more, and closes it.
+    """
+
+    value: MadeT
+    reader: SessionReader
+
+
+class Beside(Generic[MadeT]):
+    """Makes one thing at a time for a widget. What was begun before is abandoned, also when the
+    widget goes.
+    """
+
+    def __init__(self, widget: Widget, name: str, description: str) -> None:
+        """``description`` completes the sentence "fx-explorer failed to …"."""
+        self._widget = widget
+        self._name = name
+        self._description = description
+        self._worker: Worker[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._worker is not None and not self._worker.is_finished
+
+    def begin(
+        self,
+        session: Path,
+        make: Callable[[SessionReader], MadeT],
+        done: Callable[[Made[MadeT]], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Call ``make`` in a thread, then ``done`` in this one; ``failed`` when either raises, which
+        the user has been told by then.
+        """
+        self.stop()
+        work = functools.partial(self._work, session, make, done, failed)
+        self._worker = self._widget.run_worker(work, name=self._name, group=self._name, description=self._description)
+
+    def stop(self) -> bool:
+        """Abandon what is being made. Returns whether there was something."""
+        was_busy, worker, self._worker = self.is_busy, self._worker, None
+        if worker is not None and was_busy:
+            worker.cancel()
+        return was_busy
+
+    async def _work(
+        self,
+        session: Path,
+        make: Callable[[SessionReader], MadeT],
+        done: Callable[[Made[MadeT]], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        try:
+            made = await made_beside(session, make)
+            self._worker = None
+            done(made)
+        except Exception as error:  # noqa: BLE001 - told: one view that fails must not end the app
+            self._worker = None
+            self._tell(error)
+            failed(error)
+
+    def _tell(self, error: Exception) -> None:
+        if tells(self._widget, error):
+            return
+        if isinstance(error, FxExplorerError):
+            self._widget.notify(printable(str(error)), title="the session cannot be read", severity="error")
+        else:
+            survive(self._widget.app, error, self._description)
+
+
+async def made_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> Made[MadeT]:
+    """Return what ``make`` makes of a session in a thread. Who is cancelled while waiting abandons it:
+    the thread ends at its next question to the session.
+    """
+    making = _Making(session, make)
+    making.start()
+    try:
+        return await making.result
+    except asyncio.CancelledError:
+        making.abandon()
+        raise
+
+
+class _Making(threading.Thread, Generic[MadeT]):
+    """The thread. It is a daemon: nobody who quits the app waits for it."""
+
+    def __init__(self, session: Path, make: Callable[[SessionReader], MadeT]) -> None:
+        super().__init__(name="fx-explorer beside the screen", daemon=True)
+        self._session = session
+        self._make = make
+        self._loop = asyncio.get_running_loop()
+        self.result: asyncio.Future[Made[MadeT]] = self._loop.create_future()
+        self._lock = threading.Lock()
+        """Held where the reader changes hands: a closed one cannot be abandoned."""
+        self._reader: SessionReader | None = None
+        self._is_abandoned = False
+
+    def run(self) -> None:
+        try:
+            made = self._made()
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            self._answer(functools.partial(self._fail, error))
+            return
+        if not self._answer(functools.partial(self._deliver, made)):
+            made.reader.close()
+
+    def _made(self) -> Made[MadeT]:
+        reader = SessionReader(self._session)
+        try:
+            with self._lock:
+                if self._is_abandoned:
+                    reader.abandon()
+                self._reader = reader
+            with no_collection():
+                value = self._make(reader)
+        except BaseException:
+            with self._lock:
+                self._reader = None
+                reader.close()
+            raise
+        return Made(value, reader)
+
+    def _answer(self, answer: Callable[[], None]) -> bool:
+        """Return whether there is still somebody to answer."""
+        with contextlib.suppress(RuntimeError):  # the event loop has ended: so has the app
+            self._loop.call_soon_threadsafe(answer)
+            return True
+        return False
+
+    def _deliver(self, made: Made[MadeT]) -> None:
+        with self._lock:
+            if self._is_abandoned or self.result.done():
+                self._reader = None
+                made.reader.close()
+            else:
+                self.result.set_result(made)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
+    def abandon(self) -> None:
+        """Let the thread come to an end, and close what it has delivered already."""
+        with self._lock:
+            self._is_abandoned = True
+            if self.result.done() and not self.result.cancelled() and self.result.exception() is None:
+                self.result.result().reader.close()
+            elif self._reader is not None:
+                self._reader.abandon()

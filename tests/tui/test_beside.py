@@ -1,0 +1,205 @@
+"""What takes long to make of a session is made in a thread of its own: keys are answered meanwhile, and leaving abandons it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.synthetic_kernels import kernels_session
+from fx_explorer import model
+from fx_explorer.errors import SessionError
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import made_beside
+from fx_explorer.tui.selection import graph_texts
+from fx_explorer.tui.views import reads
+from fx_explorer.tui.views.kernels import kernels_table
+from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.views.tables import TABLES
+from tests.sessions import Hand, write_training_step
+from tests.tui.conftest import OpenApp
+
+KERNELS = 2_500
+LONG_S = 60
+
+
+class Held:
+    """A function that a test lets go on, and the threads that called it."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.threads: list[int] = []
+
+    def wait(self) -> None:
+        self.threads.append(threading.get_ident())
+        assert self.go_on.wait(LONG_S)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    """Tables of kernels and texts of graphs count as large, and are not made before the test lets them."""
+    holding = Held()
+    written = graph_texts.written
+
+    def table(reader: SessionReader) -> Table:
+        holding.wait()
+        return kernels_table(reader)
+
+    def text(reader: SessionReader, document: graph_texts.Document) -> graph_texts.GraphText:
+        holding.wait()
+        return written(reader, document)
+
+    monkeypatch.setattr(reads, "AT_ONCE_US", 0)
+    monkeypatch.setattr(graph_texts, "NODES_AT_ONCE", 0)
+    monkeypatch.setitem(TABLES, "kernels", table)
+    monkeypatch.setattr(graph_texts, "written", text)
+    yield holding
+    holding.go_on.set()
+
+
+@pytest.mark.parametrize("kernels", [20, KERNELS])
+async def test_a_large_table_is_made_in_another_thread_and_a_small_one_in_the_one_that_draws(
+    kernels: int, open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def table(reader: SessionReader) -> Table:
+        threads.append(threading.get_ident())
+        return kernels_table(reader)
+
+    monkeypatch.setitem(TABLES, "kernels", table)
+    async with open_app(kernels_session(tmp_path / "s.fxs", kernels)) as driver:
+        await driver.press("6")
+        await driver.until(lambda: driver.explorer.table.rows.line_count == kernels)
+        await driver.press("down", "end")
+        assert f"cpp_fused_view_{kernels - 1}" in driver.screen
+        assert driver.explorer.place is not None, "a row is looked up in the thread that draws"
+        await driver.press("1", "6")
+        assert f"{kernels:,} generated kernels" in driver.screen
+    is_large = kernels == KERNELS
+    assert (threading.get_ident() in threads) != is_large
+    assert not is_large or len(threads) == 1, "nothing was written since: the table is still true"
+
+
+async def test_keys_are_answered_while_a_table_is_read(hand: Hand, open_app: OpenApp, held: Held) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("6")
+        assert "Reading 3 kernels … Escape stops it." in driver.screen
+        await driver.press("down", "7")
+        assert driver.explorer.view == "memory"
+        await driver.press("6")
+        assert "Reading 3 kernels" in driver.screen
+        held.go_on.set()
+        await driver.until(lambda: "mlp.py:7" in driver.screen)
+    assert threading.get_ident() not in held.threads
+
+
+async def test_escape_abandons_the_table_and_its_key_reads_it_again(hand: Hand, open_app: OpenApp, held: Held) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("6", "escape")
+        assert "This was not read to its end. Choose the view again to read it." in driver.screen
+        held.go_on.set()
+        await driver.settle()
+        assert "mlp.py:7" not in driver.screen
+        driver.explorer.refresh_session()
+        assert "This was not read to its end." in driver.screen, "only the user begins it again"
+        await driver.press("6")
+        await driver.until(lambda: "mlp.py:7" in driver.screen)
+
+
+async def test_a_table_that_cannot_be_read_is_told_and_the_app_goes_on(
+    hand: Hand, open_app: OpenApp, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(reader: SessionReader) -> Table:
+        raise SessionError("the file is damaged: kernel: position is 'x'")
+
+    monkeypatch.setitem(TABLES, "kernels", unreadable)
+    async with open_app(hand.path) as driver:
+        await driver.press("6")
+        await driver.until(lambda: "This could not be read." in driver.screen)
+        assert [note.title for note in driver.app._notifications] == ["the session cannot be read"]
+        await driver.press("2")
+        assert driver.explorer.view == "source"
+
+
+async def test_another_session_that_comes_meanwhile_is_the_one_that_is_shown(
+    hand: Hand, open_app: OpenApp, held: Held, tmp_path: Path
+) -> None:
+    other = write_training_step(tmp_path / "other.fxs").path
+    async with open_app(hand.path) as driver:
+        await driver.press("6")
+        driver.explorer.open(SessionReader(other))
+        held.go_on.set()
+        await driver.until(lambda: "mlp.py:7" in driver.screen)
+        assert driver.explorer.table._table_reader.path == other
+        assert len(held.threads) == 2
+
+
+async def test_a_graph_is_written_while_its_rows_stay_and_the_cursor_goes_where_it_is_by_then(
+    hand: Hand, open_app: OpenApp, held: Held
+) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "comma")
+        pane = driver.panes[1]
+        assert f"Writing {pane.document.line_count} nodes as Python …" in driver.screen
+        await driver.press("j")
+        row = pane.place.line
+        name = driver.explorer.reader.nodes(driver.explorer.reader.get(model.Graph, pane.document.id))[row].name
+        assert pane.document.kind == "graph"
+        held.go_on.set()
+        await driver.until(lambda: pane.document.kind == "code")
+        assert pane.body.line_text(pane.place.line).split(":")[0].strip() == name
+        assert "Writing" not in driver.screen
+    assert threading.get_ident() not in held.threads
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("1", "2")])
+async def test_escape_and_another_view_abandon_the_writing_of_a_graph(
+    keys: tuple[str, ...], hand: Hand, open_app: OpenApp, held: Held
+) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "comma")
+        assert "Writing" in driver.screen
+        await driver.press(*keys)
+        assert "Writing" not in driver.screen
+        held.go_on.set()
+        await driver.settle()
+        assert all(pane.document.kind != "code" for pane in driver.panes)
+
+
+async def test_a_large_graph_stays_a_text_in_the_next_session(
+    hand: Hand, open_app: OpenApp, held: Held, tmp_path: Path
+) -> None:
+    other = write_training_step(tmp_path / "other.fxs").path
+    held.go_on.set()
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "comma")
+        pane = driver.panes[1]
+        await driver.until(lambda: pane.document.kind == "code")
+        line = pane.body.line_text(pane.place.line)
+        driver.explorer.open(SessionReader(other))
+        assert pane.document.kind == "graph"
+        await driver.until(lambda: pane.document.kind == "code")
+        assert pane.body.line_text(pane.place.line) == line
+
+
+async def test_a_thread_that_nobody_waits_for_ends_at_its_next_question(hand: Hand) -> None:
+    has_begun, has_ended = threading.Event(), threading.Event()
+
+    def ask_forever(reader: SessionReader) -> None:
+        try:
+            while True:
+                reader.count(model.Kernel)
+                has_begun.set()
+        finally:
+            has_ended.set()
+
+    waiting = asyncio.create_task(made_beside(hand.path, ask_forever))
+    assert await asyncio.to_thread(has_begun.wait, LONG_S)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await asyncio.to_thread(has_ended.wait, LONG_S)

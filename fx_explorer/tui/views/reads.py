@@ -22,7 +22,9 @@ class Reads:
     """The rows that the user waits for."""
     noun: str
     cost_us: Mapping[type, float]
-    """How long each kind of row takes, in microseconds, as measured with 100,000 of them."""
+    """About how long each kind of row takes, in microseconds: measured for kernels, nodes and guards,
+    estimated for the others.
+    """
 
     def takes_long(self, reader: SessionReader) -> bool:
         """Return whether the table is too large to be made before the next frame. It costs a count that

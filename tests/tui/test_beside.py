@@ -144,7 +144,7 @@ async def test_a_graph_is_written_while_its_rows_stay_and_the_cursor_goes_where_
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "comma")
         pane = driver.panes[1]
-        assert f"Writing {pane.document.line_count} nodes as Python …" in driver.screen
+        assert f"Writing {pane.document.line_count} nodes as" in driver.screen
         await driver.press("j")
         row = pane.place.line
         name = driver.explorer.reader.nodes(driver.explorer.reader.get(model.Graph, pane.document.id))[row].name

@@ -236,13 +236,14 @@ async def test_variants_are_measured_when_the_program_has_ended(open_app: OpenAp
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.say(AT_DYNAMO)
         await driver.until(lambda: "paused after Dynamo" in driver.header)
-        await driver.press("T")
-        assert "once the program has ended" in messages(driver)
+        await driver.press("x", "t")
+        assert "Not compiled yet: go on to the end, then build and run it" in driver.screen
+        await driver.press("n")
         write_training_step(tmp_path / "s.fxs")
         capture.say(LEFT_DYNAMO)
         capture.say(AT_HAND)
         await driver.until(lambda: "✓ captured" in driver.header)
-        await driver.press("T", "enter")
+        await driver.press("x", "t", "enter")
         assert capture.sent == [Command("measure", compilation="0/0")]
         capture.end()
 

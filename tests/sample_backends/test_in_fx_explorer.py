@@ -9,10 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fx_explorer import model
+from fx_explorer.analysis.stages.stage_work import points_in_use, works_at
 from fx_explorer.session import SessionReader
 
 ROOT = Path(__file__).parents[2]
 OpenedReader = Callable[[str | Path], SessionReader]
+
+
+def artefact_of(seen: SessionReader) -> str:
+    """The text of the last stage that was published, as the session has it."""
+    last = seen.rows(model.PublishedStage)[-1]
+    return seen.text(seen.get(model.Artifact, last.artifact).text)
 
 
 def test_a_capture_has_its_stages_and_runs_and_nothing_fails(
@@ -29,6 +36,11 @@ def test_a_capture_has_its_stages_and_runs_and_nothing_fails(
     stages = [(stage.name, stage.direction) for stage in seen.rows(model.PublishedStage)]
     names = ("support", "segments", "program", "artefact")
     assert stages == [(name, direction) for direction in ("forward", "backward") for name in names]
+    told = [(point.title, point.direction) for point in points_in_use(seen) if point.key == "backend"]
+    assert told == [(f"{name} of small", direction) for name, direction in stages]
+    (at_pause,) = works_at(session, "0/0", "backend", "backward")  # each stage has a pause, which tells of the last one only
+    lines = len(artefact_of(seen).splitlines())
+    assert at_pause.sentence == f"artefact of small: {lines} lines for the 15 operations that the backend was given."
     runs = {run.entry: run.id for run in seen.rows(model.BackendRun)}
     assert list(runs) == ["forward", "backward"]
     instructions = seen.rows(model.BackendInstruction)

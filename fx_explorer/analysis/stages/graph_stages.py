@@ -31,11 +31,16 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell what a backend published, of which nothing is known but its operations."""
-    before, last = (plain_operations(reader, [one.id for one in side]) for side in (point.before, point.after[-1:]))
-    stages = counted(len(point.after), "graph")
-    became = f"{counted(len(before), 'operation')} became {len(last):,} in the last of them"
-    return StageWork(point, len(before), len(last), {}, {}, f"{point.title} published {stages}: {became}.")
+    """Tell what a backend published, of which nothing is known but its size."""
+    before = len(plain_operations(reader, [one.id for one in point.before]))
+    given = f"for the {counted(before, 'operation')} that the backend was given"
+    if point.after[0].kind == "graph":
+        after = len(plain_operations(reader, [one.id for one in point.after]))
+        words = counted(len(point.after), "graph")
+    else:
+        after = sum(one.line_count for one in point.after)
+        words = counted(after, "line")
+    return StageWork(point, before, after, {}, {}, f"{point.title}: {words} {given}.")
 
 
 # passes
@@ -123,7 +128,7 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
     unknown = was["removed"]
     words = _told(
         [
-            (made["kept"], f"{made['kept']:,} one for one"),
+            (made["kept"], f"{made['kept']:,} kept"),
             (made["decomposed"], f"{made['decomposed']:,} by decomposition"),
             (made["backward"], f"{made['backward']:,} for the backward"),
             (made["view"], counted(made["view"], "view")),

@@ -20,10 +20,14 @@ def stage_points(reader: SessionReader, variant: model.Compilation) -> list[Stag
     after the partition comes before the backward.
     """
     documents = _Documents(reader, variant)
-    found = [StagePoint(key, variant.id, variant.name, "", *sides) for key, *sides in _before_lowering(documents)]
+    found = [StagePoint(key, variant.id, variant.name, "", before, after) for key, before, after in _before_lowering(documents)]
     for direction in model.DIRECTIONS:
-        for key, *sides in _lowering(documents, direction):
-            found.append(StagePoint(key, variant.id, variant.name, direction, *sides))
+        given = _given_to_backend(documents, direction)
+        for name, published in documents.published(direction):
+            title = f"{name} of {variant.backend}" if variant.backend else name
+            found.append(StagePoint("backend", variant.id, variant.name, direction, given, published, title))
+        for key, before, after in _lowering(documents, direction):
+            found.append(StagePoint(key, variant.id, variant.name, direction, before, after))
     return found
 
 
@@ -41,6 +45,9 @@ class _Documents:
         self._given = [one for one in graphs if one.id not in given]
         self._shared_parts = _shared_parts(reader, graphs)
         self._texts = [one for one in every if one.kind == "artifact"]
+        stages = reader.rows(model.PublishedStage, compilation=variant.id)
+        self._published = {("graph", one.graph) if one.graph else ("artifact", one.artifact): one.name for one in stages}
+        self._of_backend = [one for one in every if one.stage == "backend"]
 
     def made(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
         """Return the graphs as a stage left them."""
@@ -52,6 +59,20 @@ class _Documents:
 
     def texts(self, stage: model.Stage, direction: model.Direction, title: str = "") -> Docs:
         return tuple(one for one in _of(self._texts, stage, direction) if one.title.startswith(title))
+
+    def published(self, direction: model.Direction) -> list[tuple[str, Docs]]:
+        """Return each stage that the backend published, by name, with its document and the graphs nested
+        in it, in the order of publishing.
+        """
+        found: list[tuple[str, Docs]] = []
+        for one in _of(self._of_backend, "backend", direction):
+            name = self._published.get((one.kind, one.id))
+            if name is not None:
+                found.append((name, (one,)))
+            elif found:
+                before, documents = found.pop()
+                found.append((before, (*documents, one)))
+        return found
 
     def without_shared_parts(self, documents: Docs) -> Docs:
         """Return the documents without the joint graphs of nested regions that Inductor's passes left
@@ -99,10 +120,16 @@ def _joint(documents: Docs) -> Docs:
     return tuple(one for one in documents if not is_after_passes(one))
 
 
+def _received(documents: _Documents, direction: model.Direction) -> Docs:
+    return documents.given("backward" if direction == "backward" else "forward", direction)
+
+
+def _given_to_backend(documents: _Documents, direction: model.Direction) -> Docs:
+    return _received(documents, direction) or documents.given("dynamo")
+
+
 def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Stage]:
-    given = documents.given("backward" if direction == "backward" else "forward", direction)
-    if published := documents.made("backend", direction):
-        yield "backend", given or documents.given("dynamo"), published
+    given = _received(documents, direction)
     passed = documents.made("post_grad", direction)
     if not passed:
         return
@@ -123,4 +150,6 @@ def points_at(points: Sequence[StagePoint], gate: model.Gate, direction: model.D
     an inference graph is AOTAutograd's whole work, and so is the backward's part of a partition.
     """
     found = [one for one in points if one.gate == gate and one.direction in ("", direction)]
+    if gate == "backend":  # each stage that the backend publishes has a pause of its own
+        return found[-1:]
     return found or [one for one in points if gate == "partition" and one.gate == "joint"]

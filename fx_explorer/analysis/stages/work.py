@@ -50,6 +50,8 @@ class StagePoint:
     direction: Direction
     before: tuple[Document, ...]
     after: tuple[Document, ...]
+    published: str = ""
+    """What a stage is called that the backend published: ``segments of small``."""
 
     @property
     def gate(self) -> Gate:
@@ -62,7 +64,7 @@ class StagePoint:
     def title(self) -> str:
         if self.key == "post_grad" and self.direction == "inference":
             return "Inductor's graph passes"
-        return STAGE_TITLES[self.key]
+        return self.published or STAGE_TITLES[self.key]
 
 
 STAGE_TITLES: dict[StageKey, str] = {

@@ -27,7 +27,7 @@ from fx_explorer.tui.widgets.row_list import Column, Row
 NAME_CELLS = 28
 
 COLUMNS = (
-    Column("name", "strong", min_width=13, max_width=NAME_CELLS, keeps="name"),
+    Column("name", "strong", min_width=15, max_width=NAME_CELLS, keeps="name"),
     Column("value", "type", min_width=16, max_width=24),
     Column("operation", "function", min_width=11, max_width=34, priority=1),
     Column("region", "annotation", min_width=8, max_width=18, priority=4),

@@ -166,6 +166,8 @@ def _given_options(parser: argparse.ArgumentParser, own: list[str]) -> frozenset
     parser._defaults.clear()
     for action in parser._actions:
         action.default = argparse.SUPPRESS
+        if not action.option_strings and not action.choices:
+            action.type = None  # argparse converts the default of one that may be left out, too
     return frozenset(vars(parser.parse_args(own)))
 
 

@@ -45,6 +45,14 @@ def test_every_command_has_help_and_the_two_functions(name: str, capsys: pytest.
     assert "usage: fx-explorer" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_what_may_be_left_out_of_a_command_line_was_not_given(name: str) -> None:
+    parser = ArgumentParser()
+    importlib.import_module(f"fx_explorer.commands.{name}").add_arguments(parser)
+    required = [action.dest for action in parser._actions if not action.option_strings and action.nargs not in ("?", "*")]
+    assert cli._given_options(parser, ["1"] * len(required)) == frozenset(required)
+
+
 def test_a_module_with_a_run_function_is_a_command_or_a_helper_of_one() -> None:
     """A command that is not in the table could not be reached."""
     commands = Path(cli.__file__).parent / "commands"

@@ -16,8 +16,8 @@ _was_on = False
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Let no garbage be collected inside the block. What exists at its end is never looked at again:
-    what is made beside the screen has no cycles, so it goes when nobody holds it any more.
+    """Let no garbage be collected inside the block. What exists at its end is never looked at again. It
+    goes when nobody holds it any more; only what holds itself in a circle stays until the app ends.
     """
     _begin()
     try:

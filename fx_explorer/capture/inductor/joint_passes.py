@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -26,19 +27,24 @@ Signature = dict[torch.fx.Node, tuple[object, ...]]
 
 def joint_pass_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     """Record the joint graph once more when the passes over it are done."""
-    depth = 0
+    running: set[int] = set()
+    """Threads in which the passes run: they may begin anew over a part of the graph."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run_passes(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-            nonlocal depth
-            segment = None if depth else _cut_segment(recording)
-            before = _signature(module) if segment else {}
-            depth += 1
+            thread = threading.get_ident()
+            if thread in running:
+                return original(module, *args, **kwargs)
+            segment, before = None, {}
+            with recording.noting("the joint graph before Inductor's passes", "joint"):
+                segment = _cut_segment(recording)
+                before = _signature(module) if segment else {}
+            running.add(thread)
             try:
                 made = original(module, *args, **kwargs)
             finally:
-                depth -= 1
+                running.discard(thread)
             if segment and isinstance(made, torch.fx.GraphModule):
                 with recording.noting("the joint graph after Inductor's passes", "joint"):
                     _add_if_changed(recording, segment, made, before)

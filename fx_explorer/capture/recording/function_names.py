@@ -25,15 +25,14 @@ def qualified_name(code: CodeType) -> str:
     return getattr(code, "co_qualname", code.co_name)
 
 
-def name_of_compiled(code: CodeType, frame: FrameType | None = None) -> str:
+def name_of_compiled(code: CodeType) -> str:
     """Return the name of what Dynamo compiles: ``Net.forward``, and ``Net.forward (no_grad)`` for the
-    function that the decorator ``no_grad`` put around it. ``frame`` is where to look for Dynamo's
-    ``_compile`` from.
+    function that the decorator ``no_grad`` put around it.
     """
     own = qualified_name(code)
     if not code.co_freevars or _LOCALS not in own:
         return own
-    inner = inner_function(code, _variables(frame or sys._getframe(1), code))
+    inner = inner_function(code, _variables(sys._getframe(1), code))
     return f"{inner} ({own.split('.<locals>')[0]})" if inner else own
 
 
@@ -86,12 +85,18 @@ def _leads_to(outer: object, code: CodeType) -> bool:
     return False
 
 
-def _variables(frame: FrameType | None, code: CodeType) -> Mapping[str, Any]:
+def _variables(frame: FrameType, code: CodeType) -> Mapping[str, Any]:
     """Return the variables that Dynamo compiles ``code`` with; none where it does not."""
-    # torch tells no hook; its own function has them.
+    has = compile_call(frame)
+    return dict(has.get("locals") or {}) if has.get("code") is code else {}
+
+
+def compile_call(frame: FrameType | None) -> Mapping[str, Any]:
+    """Return what Dynamo's ``_compile`` has that runs in ``frame`` or is one of its callers: ``code`` and
+    ``locals``, which torch tells no hook; empty where none runs.
+    """
     while frame is not None:
         if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith("convert_frame.py"):
-            has = frame.f_locals
-            return dict(has.get("locals") or {}) if has.get("code") is code else {}
+            return frame.f_locals
         frame = frame.f_back
     return {}

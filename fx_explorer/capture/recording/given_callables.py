@@ -13,11 +13,11 @@ import functools
 import linecache
 import sys
 import weakref
-from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 
+from fx_explorer.capture.recording.function_names import compile_call
 from fx_explorer.capture.recording.rows.callers import CallSite
 
 WRAPPER = "wrap_inline.<locals>.inner"
@@ -63,14 +63,8 @@ def being_compiled() -> object | None:
     """Return the callable inside torch's function while Dynamo compiles that; None where it cannot
     be told.
     """
-    # torch tells no hook which callable it is; a function of its own has it in a variable.
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith("convert_frame.py"):
-            found: object | None = dict(frame.f_locals.get("locals") or {}).get("fn")
-            return found
-        frame = frame.f_back
-    return None
+    found: object | None = dict(compile_call(sys._getframe(1)).get("locals") or {}).get("fn")
+    return found
 
 
 def name_of(given: object, place: CallSite) -> str:

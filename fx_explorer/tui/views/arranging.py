@@ -124,8 +124,9 @@ def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[
 
 
 def _merged(runs: list[list[int]], keys: dict[int, float | str], sort: Sort) -> Generator[None, None, list[int]]:
-    """Put runs together some rows at a time: to sort two halves of 100,000 rows at once
-    would keep keys waiting for more than a frame."""
+    """Put runs together some rows at a time: to sort two halves of 100,000 rows at once would keep keys
+    waiting for more than a frame.
+    """
     merged = heapq.merge(*runs, key=keys.__getitem__, reverse=sort.is_descending)
     found: list[int] = []
     while some := list(islice(merged, MERGED_AT_A_TIME)):

@@ -278,17 +278,25 @@ def test_an_error_while_tracing_is_the_compilations(tmp_path: Path) -> None:
     assert __file__ in [file.path for file in reader.rows(SourceFile)]
 
 
+@pytest.mark.parametrize(
+    ("at", "what"),
+    [
+        ("aot.partition.add_saved_tensors", "forward and backward graphs"),
+        ("inductor.joint_passes._cut_segment", "the joint graph before Inductor's passes"),
+        ("inductor.joint_passes._add_if_changed", "the joint graph after Inductor's passes"),
+    ],
+)
 def test_a_fault_of_the_recorder_is_shown_and_does_not_reach_the_compile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, what: str
 ) -> None:
     def fail(*_: object) -> None:
         raise KeyError("no such thing")
 
-    monkeypatch.setattr("fx_explorer.capture.aot.partition.add_saved_tensors", fail)
+    monkeypatch.setattr(f"fx_explorer.capture.{at}", fail)
     reader, notices = record_with_notices(tmp_path / "x.fxs", train_mlp)
     (failure,) = failures(reader)
     assert failure.where == "recorder"
-    assert "forward and backward graphs" in failure.message
+    assert what in failure.message
     assert reader.rows(Graph, stage="post_grad", direction="backward")
     assert any("could not record" in notice.text for notice in notices)
 

@@ -52,7 +52,7 @@ async def test_nothing_is_loaded_before_the_user_agrees(
             driver
         )
         assert "y does it" in driver.screen
-        assert driver.header.endswith("waits for your answer")
+        await driver.until(lambda: driver.header.endswith("waits for your answer"))
         await driver.press(key)
         await driver.until(lambda: not asks(driver) and "You did not agree to load net.pt2. r asks again" in driver.header)
         assert "Starting" not in driver.screen

@@ -15,7 +15,7 @@ import importlib
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -34,7 +34,9 @@ from fx_explorer.model.rows.partition_choice import BUDGET, Choice, Ground
 class MinCut:
     """One cut: networkx's graph, and the names of the nodes that are saved after it."""
 
-    edges: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    edges: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(repr=False)
+    """Left out of the text: that of a whole model's takes seconds to make."""
+
     saved: frozenset[str]
     distances: Mapping[str, int]
 
@@ -137,11 +139,15 @@ def _decisive(cuts: list[MinCut], saved: set[str]) -> MinCut | None:
 def _row(
     recording: Recording, forward: RecordedGraph, node: torch.fx.Node, choice: Choice, decided_by: MinCut | str
 ) -> PartitionChoice:
-    cut = decided_by if isinstance(decided_by, MinCut) else None
     value = node_value(node)
     size_bytes = known_bytes(value.numel() * value.element_size()) if isinstance(value, torch.Tensor) else -1
-    without_cut: tuple[Ground, str] = ("no_cut", str(decided_by))
-    ground, reason = _ground(_computing(node).name, cut) if cut else without_cut
+    cut: MinCut | None = None
+    ground: Ground = "no_cut"
+    if isinstance(decided_by, MinCut):
+        cut = decided_by
+        ground, reason = _ground(_computing(node).name, cut)
+    else:
+        reason = decided_by
     weight = _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf) if cut else math.inf
     return PartitionChoice(
         id=0,

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from fx_explorer import model
 from fx_explorer.analysis.memory.choices import choices, recomputed, why
 from fx_explorer.analysis.memory.session_memory import session_memory
+from fx_explorer.capture.aot.partition_choices import MinCut
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.tables import TABLES
 from tests.capture.recorded import Compile, failures, record
@@ -113,3 +114,11 @@ def test_a_release_without_the_cut_says_which_view_is_empty(tmp_path: Path, monk
         told = [row.message for row in reader.rows(model.Failure)]
     assert any(message.startswith("why values are saved or computed again: torch ") for message in told)
     assert kept is not None
+
+
+def test_a_cut_is_told_without_its_edges_of_which_a_model_has_a_hundred_thousand() -> None:
+    class NeverRead(dict[str, dict[str, dict[str, object]]]):
+        def __repr__(self) -> str:
+            raise AssertionError("the edges were made text")
+
+    assert repr(MinCut(NeverRead(), frozenset({"relu"}), {})) == "MinCut(saved=frozenset({'relu'}), distances={})"

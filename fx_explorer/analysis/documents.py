@@ -16,6 +16,7 @@ from fx_explorer import model
 from fx_explorer.analysis.graph_code.texts import FORM_TITLES, GraphForm, graph_text
 from fx_explorer.analysis.words import file_name
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import texts_but_of_kernels
 from fx_explorer.session.queries.sources import sources_to_read
 
 DocumentKind = Literal["source", "graph", "artifact"] | GraphForm
@@ -111,10 +112,20 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
     A template's other choices, and levels below a source, come with a configuration
     (kernels/candidates.py), not here.
     """
+    return _in_order(reader, compilation, reader.rows(model.Artifact, compilation=compilation.id))
+
+
+def documents_but_kernels(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
+    """Return the same without the kernels, of which there may be 100,000: these are not read."""
+    return _in_order(reader, compilation, reader.by_ids(model.Artifact, texts_but_of_kernels(reader, compilation.id)))
+
+
+def _in_order(
+    reader: SessionReader, compilation: model.Compilation, artifacts: Sequence[model.Artifact]
+) -> list[Document]:
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
     published = _positions(reader.rows(model.PublishedStage, compilation=compilation.id), graphs)
     found = [graph_document(g, compilation.name) for g in graphs]
-    artifacts = reader.rows(model.Artifact, compilation=compilation.id)
     found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in _OF_CONFIGURATIONS]
     return sorted(found, key=lambda document: (*_stage_order(document), published.get((document.kind, document.id), 0)))
 

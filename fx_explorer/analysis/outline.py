@@ -13,6 +13,8 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import (
     Document,
     Place,
+    artifact_document,
+    documents_but_kernels,
     documents_of,
     front_end_documents,
     kernel_place,
@@ -25,6 +27,7 @@ from fx_explorer.analysis.variants.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted, in_file, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import calls_of_nested_graph
+from fx_explorer.session.queries.kernels import kernels_in_order
 
 EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"]
 
@@ -42,6 +45,15 @@ class OutlineEntry:
     """Where enter goes; None for a mere heading."""
     is_variant: bool = False
     """Whether it is another variant of the compilation above it."""
+    unread: tuple[int, ...] = ()
+    """Ids of the kernels that stand below it and are read when it is opened (``kernels_below``)."""
+
+
+LISTED_AT_MOST = 1_000
+"""So many kernels of a compilation are listed with the outline. More are put into ranges."""
+
+RANGE = 100
+"""Kernels of a range. To read them takes a few milliseconds."""
 
 
 def outline(reader: SessionReader) -> list[OutlineEntry]:
@@ -148,15 +160,19 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
         title, parts = compilation_title(compilation), [where, took, compilation.error]
     detail = " · ".join(part for part in parts if part)
     entries = [OutlineEntry(0, title, detail, compilation.status, place, is_variant=bool(compilation.variant_of))]
-    every = documents_of(reader, compilation)
+    is_long = reader.count(model.Kernel, compilation=compilation.id) > LISTED_AT_MOST
+    every = documents_but_kernels(reader, compilation) if is_long else documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
     parents = {g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
     calls = {graph: calls_of_nested_graph(reader, reader.get(model.Graph, graph)) for graph in parents}
     entries += (
         _document(d, is_nested, calls.get(d.id, 0)) for d, is_nested in zip(shown, _nested(shown, parents), strict=True)
     )
-    texts = {document.id: document for document in every if document.kind == "artifact"}
-    entries += _kernels(reader.rows(model.Kernel, compilation=compilation.id), texts)
+    if is_long:
+        entries += _ranges(reader, compilation)
+    else:
+        texts = {document.id: document for document in every if document.kind == "artifact"}
+        entries += _kernels(reader.rows(model.Kernel, compilation=compilation.id), texts)
     missing = compilation.missing_stages or {}
     entries += (OutlineEntry(1, stage, why, "missing") for stage, why in missing.items())
     return entries
@@ -189,6 +205,35 @@ def _kernels(kernels: list[model.Kernel], texts: dict[int, Document]) -> Iterabl
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
     for direction, group in groupby(kernels, key=lambda k: k.direction):
         members = list(group)
-        yield OutlineEntry(1, f"Kernels · {direction}" if direction else "Kernels", f"{len(members):,}", "ok")
-        for kernel in members:
-            yield OutlineEntry(2, kernel.name, kind_in_words(kernel), place=kernel_place(kernel, texts))
+        yield _heading(direction, len(members))
+        yield from (_kernel(kernel, texts, 2) for kernel in members)
+
+
+def _heading(direction: str, count: int) -> OutlineEntry:
+    return OutlineEntry(1, f"Kernels · {direction}" if direction else "Kernels", f"{count:,}", "ok")
+
+
+def _kernel(kernel: model.Kernel, texts: dict[int, Document], depth: int) -> OutlineEntry:
+    return OutlineEntry(depth, kernel.name, kind_in_words(kernel), place=kernel_place(kernel, texts))
+
+
+def _ranges(reader: SessionReader, compilation: model.Compilation) -> Iterable[OutlineEntry]:
+    """Yield ``1 to 100``, ``101 to 200`` and so on, in place of many kernels."""
+    found = kernels_in_order(reader, compilation.id)
+    order = {direction: at for at, direction in enumerate(model.DIRECTIONS)}
+    for direction in sorted(found, key=lambda one: order.get(one, len(order))):
+        kernels = found[direction]
+        yield _heading(direction, len(kernels))
+        for start in range(0, len(kernels), RANGE):
+            members = tuple(kernels[start : start + RANGE])
+            title = f"{start + 1:,} to {start + len(members):,}"
+            yield OutlineEntry(2, title, f"{len(members):,}", "ok", unread=members)
+
+
+def kernels_below(reader: SessionReader, entry: OutlineEntry) -> list[OutlineEntry]:
+    """Return the kernels of a range, in the order the compiled code runs them."""
+    kernels = sorted(reader.by_ids(model.Kernel, entry.unread), key=lambda kernel: (kernel.position, kernel.id))
+    artifacts = reader.by_ids(model.Artifact, {kernel.artifact or kernel.output_code for kernel in kernels})
+    owners = {one.id: one.name for one in reader.by_ids(model.Compilation, {kernel.compilation for kernel in kernels})}
+    texts = {one.id: artifact_document(one, owners.get(one.compilation, "")) for one in artifacts}
+    return [_kernel(kernel, texts, entry.depth + 1) for kernel in kernels]

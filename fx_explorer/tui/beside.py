@@ -100,6 +100,62 @@ class Beside(Generic[MadeT]):
             survive(self._widget.app, error, self._description)
 
 
+class Renewed(Generic[MadeT]):
+    """Keeps up to date what a widget shows of a session: made before the next frame where that is
+    quick, else beside the screen.
+    """
+
+    def __init__(self, beside: Beside[MadeT], show: Callable[[MadeT], None], failed: Callable[[], None]) -> None:
+        """``failed`` says on the screen that there is nothing to show; the user has been told why."""
+        self._beside = beside
+        self._show = show
+        self._failed = failed
+        self._made_of: tuple[SessionReader, int, object] | None = None
+        self._again: Callable[[], object] | None = None
+        """Asks for what was wanted last: it may have come while something was being made."""
+        self._has_shown = False
+
+    def renew(
+        self, reader: SessionReader, make: Callable[[SessionReader], MadeT], *, takes_long: bool, given: object = None
+    ) -> bool:
+        """Show what ``make`` makes of the session as it is now. ``given`` is what else it is made of.
+        Returns whether something is shown, of earlier perhaps.
+        """
+        if not takes_long:
+            self.forget()
+            self._done(make(reader))
+            return True
+        self._again = functools.partial(self.renew, reader, make, takes_long=True, given=given)
+        of = (reader, reader.data_version(), given)
+        if not self._beside.is_busy and of != self._made_of:
+            self._made_of = of
+            self._beside.begin(reader.path, make, self._made, lambda _: self._failed())
+        return self._has_shown
+
+    def _made(self, made: Made[MadeT]) -> None:
+        made.reader.close()
+        self._done(made.value)
+        if self._again:
+            self._again()  # the session may have grown meanwhile
+
+    def _done(self, value: MadeT) -> None:
+        self._has_shown = True
+        self._show(value)
+
+    def forget(self) -> None:
+        """Abandon what is being made, of a session that is about to be closed."""
+        self._beside.stop()
+        self._made_of = self._again = None
+        self._has_shown = False
+
+
+async def read_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> MadeT:
+    """Return what ``make`` makes of a session in a thread, where that needs the session no more."""
+    made = await made_beside(session, make)
+    made.reader.close()
+    return made.value
+
+
 async def made_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> Made[MadeT]:
     """Return what ``make`` makes of a session in a thread. Who is cancelled while waiting abandons it:
     the thread ends at its next question to the session.

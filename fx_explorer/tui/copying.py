@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, text_of
@@ -10,7 +10,7 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.kernel_documents import kernel_document
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector import inspect
-from fx_explorer.tui.views.table import Table, TableRow
+from fx_explorer.tui.views.table import Detail, Table, TableRow
 
 
 def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
@@ -28,12 +28,13 @@ def facts_markdown(facts: Sequence[Fact]) -> str:
     return "\n".join(f"- **{fact.topic}**: {fact.text}" + (f"  \n  {fact.detail}" if fact.detail else "") for fact in facts)
 
 
-def table_markdown(title: str, table: Table, row: TableRow | None) -> str:
-    """Return a view as a heading, its words, a table, and the detail of the row under the cursor."""
+def table_markdown(title: str, table: Table, rows: Iterable[TableRow], detail: Detail | None) -> str:
+    """Return a view as a heading, its words, these of its rows, and the detail of the row under the
+    cursor.
+    """
     lines = [f"## {title}", "", table.shows, *([table.notice] if table.notice else []), ""]
     lines += [_row([column.title for column in table.columns]), _row(["---"] * len(table.columns))]
-    lines += [_row(one.cells) for one in table.rows]
-    detail = row.detail() if row and row.detail else None
+    lines += [_row(one.cells) for one in rows]
     if detail and detail.text:
         lines += ["", _fenced(detail.text, detail.language)]
     return "\n".join(lines)

@@ -170,3 +170,22 @@ def nodes_of_artifacts(reader: SessionReader, artifacts: Collection[int]) -> lis
         f"SELECT line_node.artifact, line_node.line, line_node.call, line_node.node {wanted} ORDER BY line_node.node",
         (json_list(artifacts),),
     )
+
+
+def kernels_in_order(reader: SessionReader, compilation: int) -> dict[str, list[int]]:
+    """Return the ids of a compilation's kernels by direction, in the order the compiled code runs
+    them.
+    """
+    found: dict[str, list[int]] = {}
+    for direction, kernel in reader.query(
+        "SELECT direction, id FROM kernel WHERE compilation=? ORDER BY position, id", (compilation,)
+    ):
+        found.setdefault(direction, []).append(kernel)
+    return found
+
+
+def texts_but_of_kernels(reader: SessionReader, compilation: int) -> list[int]:
+    """Return the ids of a compilation's texts but those of its kernels, in the order they were
+    written.
+    """
+    return column(reader, "SELECT id FROM artifact WHERE compilation=? AND stage!='kernel' ORDER BY id", compilation)

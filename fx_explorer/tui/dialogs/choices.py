@@ -8,7 +8,15 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.backends.segment_regions import KEY
-from fx_explorer.analysis.documents import Document, documents_of, front_end_documents, graph_form, source_documents
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    documents_of,
+    front_end_documents,
+    graph_form,
+    source_documents,
+)
+from fx_explorer.analysis.find import find
 from fx_explorer.analysis.graph_code.texts import FORMS
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.naming.functions import plain_function
@@ -39,6 +47,16 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
         detail = f"graph of another front end · {counted(document.line_count, 'node')}"
         choices += (Choice(one.title, detail, one) for one in (document, *(graph_form(document, form) for form in FORMS)))
     return choices
+
+
+def pane_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
+    """Return everything that a pane can show, and the levels below the selected kernel."""
+    return [*document_choices(reader), *level_choices(reader)]
+
+
+def found_choices(reader: SessionReader, typed: str) -> list[Choice[Place]]:
+    """Return the places in the session where what was typed stands, best first."""
+    return [Choice(match.text, f"{match.kind} · {match.detail}", match.place) for match in find(reader, typed)]
 
 
 def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:

@@ -1,8 +1,11 @@
-"""Choose one of many by typing: documents, links, places found in the session."""
+"""Choose one of many by typing: documents, links, places found in the session. What takes long to find
+is looked for beside the screen: keys are answered meanwhile.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -15,9 +18,11 @@ from textual.widgets import Input
 
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.faults import survive
+from fx_explorer.tui.unreadable import tells
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
+from fx_explorer.tui.widgets.row_list import Column, Row, RowList
 
 ValueT = TypeVar("ValueT")
 
@@ -29,8 +34,10 @@ class Choice(Generic[ValueT]):
     value: ValueT
 
 
-Search = Callable[[str], Sequence[Choice[ValueT]]]
-"""What was typed → what matches, best first."""
+Found = Sequence[Choice[ValueT]]
+
+Search = Callable[[str], Found[ValueT] | Awaitable[Found[ValueT]]]
+"""What was typed → what matches, best first; something to wait for where that takes long."""
 
 SEARCH_DELAY_S = 0.08
 """A word typed fast is looked for once, not letter by letter."""
@@ -38,23 +45,80 @@ SEARCH_DELAY_S = 0.08
 
 MOST_LINES = 18
 
+CHOICES_AT_ONCE = 2_000
+"""So many are looked through before the next frame, which takes some 3 ms."""
+
+CHOICES_AT_A_TIME = 500
+"""Of more, so many in one step, so that no key waits."""
+
+LOOKING = "Looking …"
+NOTHING = "Nothing matches. Try fewer letters."
 
 def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
     """Return a search among choices that are all there: every word typed must occur. Those that
     have all in their text come first.
     """
 
-    def search(typed: str) -> Sequence[Choice[ValueT]]:
+    def search(typed: str) -> Found[ValueT] | Awaitable[Found[ValueT]]:
         words = typed.casefold().split()
-        found = [c for c in choices if _has_all(words, f"{c.text} {c.detail}")]
-        return sorted(found, key=lambda choice: not _has_all(words, choice.text))
+        if not words:
+            return choices
+        if len(choices) > CHOICES_AT_ONCE:
+            return _in_steps(choices, words)
+        return _best_first([_matches(choices, words)])
 
     return search
+
+
+def matching_when_read(choices: Awaitable[Found[ValueT]]) -> Search[ValueT]:
+    """Return the same search among choices that are being read."""
+    reading = asyncio.ensure_future(choices)
+
+    async def search(typed: str) -> Found[ValueT]:
+        found = matching(await asyncio.shield(reading))(typed)
+        return found if isinstance(found, Sequence) else await found
+
+    return search
+
+
+async def _in_steps(choices: Found[ValueT], words: Sequence[str]) -> Found[ValueT]:
+    steps = []
+    for start in range(0, len(choices), CHOICES_AT_A_TIME):
+        steps.append(_matches(choices[start : start + CHOICES_AT_A_TIME], words))
+        await asyncio.sleep(0)
+    return _best_first(steps)
+
+
+Matches = tuple[Found[ValueT], Found[ValueT]]
+"""Those that have all words in their text, and those that have them in their text and detail."""
+
+
+def _matches(choices: Found[ValueT], words: Sequence[str]) -> Matches[ValueT]:
+    found = [choice for choice in choices if _has_all(words, f"{choice.text} {choice.detail}")]
+    best = [choice for choice in found if _has_all(words, choice.text)]
+    return best, [choice for choice in found if not _has_all(words, choice.text)]
+
+
+def _best_first(steps: Sequence[Matches[ValueT]]) -> Found[ValueT]:
+    return [choice for part in (0, 1) for step in steps for choice in step[part]]
 
 
 def _has_all(words: Sequence[str], text: str) -> bool:
     folded = text.casefold()
     return all(word in folded for word in words)
+
+
+class ChoiceRows(Generic[ValueT]):
+    """Gives choices to the list, each made a row when it is shown."""
+
+    def __init__(self, choices: Found[ValueT]) -> None:
+        self._choices = choices
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def page(self, start: int, stop: int) -> Sequence[Row]:
+        return [(choice.text, choice.detail) for choice in self._choices[start:stop]]
 
 
 class Chooser(Dialog[ValueT | None], Generic[ValueT]):
@@ -78,14 +142,18 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         super().__init__()
         self._title = title
         self._search = search
-        self._choices: Sequence[Choice[ValueT]] = ()
+        self._choices: Found[ValueT] = ()
         self._typed: str | None = None
         """What ``_choices`` were looked for with."""
+        self._is_looking = False
+        self._when_found: list[Callable[[], None]] = []
+        """What keys asked for that came while something was looked for."""
         self._input = Input(placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True)
         columns = (Column("", "text", min_width=20, max_width=70), Column("", "muted", min_width=10, max_width=90, priority=1))
-        self._list = RowList(columns, header=False, placeholder="Nothing matches. Try fewer letters.")
+        self._list = RowList(columns, header=False, placeholder=NOTHING)
         # The input keeps the focus, so that one can type on wherever the cursor of the list is.
         self._list.can_focus = False
+        self._list_has_height = False
         self._count = OneLine()
 
     def compose(self) -> ComposeResult:
@@ -98,8 +166,6 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
     def on_mount(self) -> None:
         self._input.focus()
         self._find()
-        if self._choices:  # all there are: typing makes them fewer
-            self._list.styles.height = min(MOST_LINES, len(self._choices))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -111,18 +177,60 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         if typed == self._typed:
             return
         self._typed = typed
-        self._choices = self._search(typed)
-        self._list.placeholder = "Nothing matches. Try fewer letters." if typed else "Type a part of a name."
-        self._list.load(Rows([(choice.text, choice.detail) for choice in self._choices]))
-        self._count.show(Content(f"{len(self._choices):,} found" if typed else ""))
+        self._when_found.clear()
+        self.workers.cancel_group(self, "find")
+        found = self._search(typed)
+        if isinstance(found, Sequence):
+            self._is_looking = False
+            self._show(found)
+            return
+        self._is_looking = True
+        if not self._choices:
+            self._list.placeholder = LOOKING
+            self._list.refresh()
+        self._count.show(Content(LOOKING))
+        self.run_worker(self._wait_for(found), name="find", group="find", description="look for what was typed")
+
+    async def _wait_for(self, found: Awaitable[Found[ValueT]]) -> None:
+        try:
+            choices = await found
+        except Exception as error:  # noqa: BLE001 - told: a search that fails must not end the app
+            if not tells(self, error):
+                survive(self.app, error, "look for what was typed")
+            choices = ()
+        self._is_looking = False
+        self._show(choices)
+        pending, self._when_found = self._when_found, []
+        for do in pending:
+            do()
+
+    def _show(self, choices: Found[ValueT]) -> None:
+        is_first, self._choices = not self._list_has_height, choices
+        self._list.placeholder = NOTHING if self._typed else "Type a part of a name."
+        self._list.load(ChoiceRows(choices))
+        self._count.show(Content(f"{len(choices):,} found" if self._typed else ""))
+        if is_first and choices and not self._typed:  # all there are: typing makes them fewer
+            self._list_has_height = True
+            self._list.styles.height = min(MOST_LINES, len(choices))
+
+    def _when_there(self, do: Callable[[], None]) -> None:
+        """Do what a key asks for in the list that is about to be shown: keys may come faster than the
+        delay, or than what is looked for.
+        """
+        self._find()
+        if self._is_looking:
+            self._when_found.append(do)
+        else:
+            do()
 
     def action_move(self, lines: int) -> None:
-        self._find()  # keys may come faster than the delay: they move in the list that is about to be shown
-        self._list.move_to(self._list.cursor + lines)
+        self._when_there(lambda: self._list.move_to(self._list.cursor + lines))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._find()
+        self._when_there(self._take)
+
+    def _take(self) -> None:
         if self._list.cursor < len(self._choices):
             self.dismiss(self._choices[self._list.cursor].value)
 

@@ -45,13 +45,25 @@ class FactList(LineView):
 
     def __init__(self) -> None:
         super().__init__(placeholder=STARTING)
+        self._why = self._done = ""
         self._facts: Sequence[Fact] = ()
         self._lines: list[FactLine] = []
         self._width = 0
 
     def say_why_empty(self, why: str) -> None:
         """Say why there are no facts, in place of "Starting"; with "" they are on their way."""
-        self.placeholder = why or STARTING
+        self._why = why
+        self._say()
+
+    def say_what_is_done(self, words: str) -> None:
+        """Say how the facts are being found, in place of "Starting"."""
+        self._done = words
+        self._say()
+
+    def _say(self) -> None:
+        before, self.placeholder = self.placeholder, self._why or self._done or STARTING
+        if self.placeholder != before and not self._facts:
+            self.refresh()
 
     def show(self, facts: Sequence[Fact]) -> None:
         """Show these facts. The cursor stays on the fact it was on."""

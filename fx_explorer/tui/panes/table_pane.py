@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -26,8 +25,8 @@ from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
-from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, at_once, next_sort
-from fx_explorer.tui.views.reads import Reads
+from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, at_once, next_sort, rows_in_order
+from fx_explorer.tui.views.reads import FAILED, READING, Reads
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
@@ -46,9 +45,7 @@ ARRANGING = "arrange rows"
 ARRANGING_WORDS = "Looking through the rows …"
 ADDING_UP = "Adding up …"
 NONE_HAS = "No row has all of these words: {words}"
-READING = "Reading {what} … Escape stops it."
 STOPPED = "This was not read to its end. Choose the view again to read it."
-FAILED = "This could not be read. Choose the view again to try once more."
 
 
 class TablePane(TellsUnreadable, Vertical):
@@ -151,7 +148,7 @@ class TablePane(TellsUnreadable, Vertical):
         if now == self._made_of:
             return
         if self._whole is None:
-            self._say(READING.format(what=reads.words(reader)))
+            self._say(f"{READING.format(what=reads.words(reader))} Escape stops it.")
         self._beside.begin(reader.path, self._make_table, functools.partial(self._take_made, now), self._cannot)
 
     def _take_made(self, of: tuple[SessionReader, int], made: Made[views.Table]) -> None:
@@ -252,14 +249,20 @@ class TablePane(TellsUnreadable, Vertical):
         self._totals.display = bool(table.rows)
         self._show_detail()
 
-    def markdown(self, title: str) -> str:
-        """Return all that the view says, its rows as they stand on the screen; empty while it says
-        nothing.
+    def answer(self, title: str) -> Callable[[SessionReader], str]:
+        """Return what writes all that the view says, its rows as they stand on the screen; nothing
+        while it says nothing. It may be called in another thread.
         """
-        if self._table is None:
-            return ""
-        shown = replace(self._table, rows=[self._table.rows[at] for at in self._order])
-        return copying.table_markdown(title, shown, self._row())
+        table, order, row = self._table, self._order, self._row()
+        if table is None:
+            return lambda _: ""
+        detail = row.detail() if row and row.detail else None
+        return lambda reader: copying.table_markdown(title, table, rows_in_order(table, order, reader), detail)
+
+    @property
+    def answer_lines(self) -> int:
+        """Return about how many lines that is."""
+        return len(self._order)
 
     def forget(self) -> None:
         """Drop all references to the session, which is about to be closed."""

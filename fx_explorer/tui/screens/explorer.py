@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+
 from textual import on
 from textual.message import Message
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.find import find
 from fx_explorer.analysis.kernels.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
 from fx_explorer.analysis.links.library_calls import is_call_of, library_at
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
+from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
+from fx_explorer.tui.beside import Beside, Made, read_beside
 from fx_explorer.tui.bindings import bindings_of
+from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, variant_choices
-from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.choices import found_choices, pane_choices, region_choices, variant_choices
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, Found, matching, matching_when_read
 from fx_explorer.tui.help_topics import Topic, topic_of
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.inspector.entry import Entry
@@ -35,7 +41,11 @@ from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.turn_lock import in_turn
+from fx_explorer.tui.views.reads import DOCUMENT_READS, FIND_READS
 from fx_explorer.tui.widgets.line_view import LineView
+
+LINES_AT_ONCE = 1_000
+"""An answer of so many lines is written before the next frame."""
 
 WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
 WORDS_OF_ROWS = "Only rows with these words, of any column"
@@ -45,6 +55,10 @@ class Explorer(ExplorerFrame):
     """Shows one session, live or saved."""
 
     BINDINGS = bindings_of("explorer")
+
+    def __init__(self, keymap: Keymap) -> None:
+        super().__init__(keymap)
+        self._copying: Beside[str] = Beside(self, "copy", "copy the whole answer")
 
     class CopyWanted(Message):
         """Asks the app to copy a text: it knows the ways out of the terminal."""
@@ -187,8 +201,14 @@ class Explorer(ExplorerFrame):
             return
         await self.show_view("source")
         pane = self.linked.active
-        choices = [*document_choices(self.reader), *level_choices(self.reader)]
-        document = await ask(self.app, Chooser("Show in this pane", matching(choices)))
+        if DOCUMENT_READS.takes_long(self.reader):
+            reading = asyncio.create_task(read_beside(self.reader.path, pane_choices))
+            try:
+                document = await ask(self.app, Chooser("Show in this pane", matching_when_read(reading)))
+            finally:
+                reading.cancel()
+        else:
+            document = await ask(self.app, Chooser("Show in this pane", matching(pane_choices(self.reader))))
         if pane and document:
             if isinstance(document, Document):
                 self.linked_selection.show_document(pane, document)
@@ -397,8 +417,9 @@ class Explorer(ExplorerFrame):
         if reader is None:
             return
 
-        def search(typed: str) -> list[Choice[Place]]:
-            return [Choice(match.text, f"{match.kind} · {match.detail}", match.place) for match in find(reader, typed)]
+        def search(typed: str) -> Found[Place] | Awaitable[Found[Place]]:
+            look = functools.partial(found_choices, typed=typed)
+            return read_beside(reader.path, look) if typed and FIND_READS.takes_long(reader) else look(reader)
 
         place = await ask(self.app, Chooser("Find a node, kernel, source line or graph break", search))
         if place:
@@ -467,9 +488,24 @@ class Explorer(ExplorerFrame):
         if isinstance(shown, FactList):
             self._copy(copying.facts_markdown(shown.facts))
         elif isinstance(shown, TablePane):
-            self._copy(shown.markdown(self.view))
+            self._copy_made(shown.answer(self.view), shown.answer_lines)
         elif self.linked.active and self.linked.active.document:
-            self._copy(copying.document_markdown(self.reader, self.linked.active.document))
+            document = self.linked.active.document
+            self._copy_made(functools.partial(copying.document_markdown, document=document), document.line_count)
+
+    def _copy_made(self, make: Callable[[SessionReader], str], lines: int) -> None:
+        """Copy a text that is still to be made: beside the screen where it has many lines."""
+        if self.reader is None:
+            return
+        if lines <= LINES_AT_ONCE:
+            self._copy(make(self.reader))
+            return
+        self.notify(f"Copying {counted(lines, 'line')} …")
+        self._copying.begin(self.reader.path, make, self._copy_there, lambda _: None)
+
+    def _copy_there(self, made: Made[str]) -> None:
+        made.reader.close()
+        self._copy(made.value)
 
     def action_edit(self) -> None:
         if self.reader is None:

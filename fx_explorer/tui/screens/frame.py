@@ -20,8 +20,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.kernel_documents import builds_here
-from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
@@ -30,6 +31,7 @@ from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.commands import OF_A_PLACE, OF_TRITON, Keymap, sentence_of
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.panes.linked import LinkedPanes
@@ -46,6 +48,7 @@ from fx_explorer.tui.status.waiting_fact import waiting_fact
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from fx_explorer.tui.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
+from fx_explorer.tui.views.reads import OUTLINE_READS, OVERVIEW_READS, READING, UNREADABLE
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.widgets.cached import Cached
 from fx_explorer.tui.widgets.find_bar import FindBar
@@ -105,6 +108,12 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.linked = LinkedPanes()
         self.facts = FactList()
         self.linked_selection = LinkedSelection(self.linked)
+        self._outlined: Renewed[list[OutlineEntry]] = Renewed(
+            Beside(self.outline, "outline", "read the outline"), self._show_entries, self._outline_failed
+        )
+        self._told: Renewed[list[Fact]] = Renewed(
+            Beside(self.facts, "overview", "read the overview"), self._show_facts, self._overview_failed
+        )
         self.progress = ""
         """How far the compiling of a kernel's configurations is, in words."""
 
@@ -129,6 +138,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     def open(self, reader: SessionReader) -> None:
         """Show this session, at the same place where it has one."""
         old, self.reader = self.reader, reader
+        self._outlined.forget()
+        self._told.forget()
+        self.outline.forget()
         for widget in self._view_widgets.values():
             if isinstance(widget, TablePane):
                 widget.forget()
@@ -155,12 +167,24 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         if self.reader is None:
             return
         with self.explained():
-            is_over = self.reader.meta("outcome") is not None
-            self.outline.placeholder = "Nothing was compiled." if is_over else "Nothing has been compiled yet."
-            self.outline.show(outline(self.reader))
+            self._outlined.renew(self.reader, outline, takes_long=OUTLINE_READS.takes_long(self.reader))
             self.linked_selection.refresh()
         self._refresh_view()
         self.show_inspector()
+
+    def _show_entries(self, entries: list[OutlineEntry]) -> None:
+        is_over = self.reader is not None and self.reader.meta("outcome") is not None
+        self.outline.placeholder = "Nothing was compiled." if is_over else "Nothing has been compiled yet."
+        self.outline.show(entries, self._below)
+
+    def _below(self, entry: OutlineEntry) -> list[OutlineEntry]:
+        with self.explained():
+            return kernels_below(self.reader, entry) if self.reader else []
+        return []
+
+    def _outline_failed(self) -> None:
+        self.outline.placeholder = UNREADABLE
+        self.outline.refresh()
 
     def show_header(self, left: str, conditions: str, state: header.CaptureState) -> None:
         name = Content.styled("fx-explorer", "bold $primary") + Content.styled(f"  {left}", "bold")
@@ -233,9 +257,27 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         widget = self._view_widgets.get(self.view)
         with self.explained():
             if widget is self.facts:
-                self.facts.show(overview(self.reader, waiting_fact(self.reader, self._waiting, self.keymap)))
+                self._renew_facts(self.reader)
             elif isinstance(widget, TablePane):
                 widget.refresh_from(self.reader)
+
+    def _renew_facts(self, reader: SessionReader) -> None:
+        waiting, keymap = self._waiting, self.keymap
+
+        def facts(of: SessionReader) -> list[Fact]:
+            return overview(of, waiting_fact(of, waiting, keymap))
+
+        takes_long = OVERVIEW_READS.takes_long(reader)
+        if not self._told.renew(reader, facts, takes_long=takes_long, given=waiting):
+            self.facts.say_what_is_done(READING.format(what=OVERVIEW_READS.words(reader)))
+
+    def _show_facts(self, facts: list[Fact]) -> None:
+        self.facts.show(facts)
+        if self.view == "overview":
+            self.show_inspector()
+
+    def _overview_failed(self) -> None:
+        self.facts.say_what_is_done(UNREADABLE)
 
     @property
     def body(self) -> LineView | None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.tui.views.table import Table, TableRow
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.table import ReadWhenShown, Table, TableRow
 
 ROWS_AT_A_TIME = 250
 """Rows looked at in one step, which takes some 4 ms."""
@@ -73,6 +74,18 @@ def arranged(table: Table, sort: Sort | None, words: str) -> Steps:
         shown = yield from _sorted(table, shown, sort)
     totals = yield from _totals(table, shown, bool(words))
     yield Arrangement(shown, totals)
+
+
+def rows_in_order(table: Table, order: Sequence[int], reader: SessionReader) -> Iterator[TableRow]:
+    """Yield the rows in this order. Those that are read when they are shown are read with
+    ``reader``.
+    """
+    rows = table.rows.read_by(reader) if isinstance(table.rows, ReadWhenShown) else table.rows
+    for some in _slices(order):
+        if isinstance(some, range):
+            yield from rows[some.start : some.stop]
+        else:
+            yield from (rows[at] for at in some)
 
 
 def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:

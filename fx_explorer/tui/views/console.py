@@ -43,6 +43,9 @@ class ConsoleRows(Sequence[TableRow]):
         self._failed = failed
         self._line_count = reader.count(model.ConsoleLine)
 
+    def read_by(self, reader: SessionReader) -> ConsoleRows:
+        return ConsoleRows(reader, self._failed)
+
     def __len__(self) -> int:
         return len(self._failed) + self._line_count
 

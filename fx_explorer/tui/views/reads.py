@@ -14,6 +14,13 @@ AT_ONCE_US = 40_000
 """A table that takes no longer is made before the next frame: nothing flickers."""
 
 
+READING = "Reading {what} …"
+
+UNREADABLE = "This could not be read."
+
+FAILED = f"{UNREADABLE} Choose the view again to try once more."
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
     """The rows that a table is made of."""
@@ -51,3 +58,15 @@ READS: dict[str, Reads] = {
     "time": Reads(model.Span, "phase", {model.Span: 5}),
 }
 """View → what may make it large. Tables of other views have few rows, or read them by page."""
+
+OUTLINE_READS = Reads(model.Compilation, "compilation", {model.Compilation: 800, model.Kernel: 0.5, model.SourceFile: 40})
+"""The outline beside the views. Of many kernels only the ranges are read."""
+
+OVERVIEW_READS = Reads(model.Node, "node", {model.Node: 1, model.Kernel: 3, model.Compilation: 200})
+"""The overview, which the app opens with."""
+
+DOCUMENT_READS = Reads(model.Artifact, "text", {model.Artifact: 8, model.Graph: 40, model.Compilation: 100})
+"""What a pane can show."""
+
+FIND_READS = Reads(model.Node, "node", {model.Node: 0.5, model.Kernel: 8, model.SourceFile: 200})
+"""All that is searched."""

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.tui.widgets.row_list import Keeps
+
+if TYPE_CHECKING:
+    from fx_explorer.session import SessionReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,14 @@ class TableRow:
     """Looks up ``place``, where a table has too many rows to look up all of them."""
     version: str = ""
     """Name of the compilation that the row is of, ``0/1``; empty for what is of none or of several."""
+
+
+@runtime_checkable
+class ReadWhenShown(Protocol):
+    """Rows that are read from the session when they are shown."""
+
+    def read_by(self, reader: SessionReader) -> Sequence[TableRow]:
+        """Return the same rows, read with this reader: another thread needs its own."""
 
 
 class ChartPiece(NamedTuple):

@@ -4,7 +4,7 @@ folds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from textual.message import Message
@@ -56,23 +56,50 @@ class Outline(RowList):
 
     def __init__(self) -> None:
         super().__init__(COLUMNS, placeholder="Nothing has been compiled yet.", header=False)
+        self._given: list[OutlineEntry] = []
         self._entries: list[OutlineEntry] = []
+        """Those that were given, and below opened ones what was read for them."""
+        self._read: ReadBelow = _nothing_below
+        self._opened: dict[tuple[int, ...], list[OutlineEntry]] = {}
         self._folded: set[str] = set()
         self._known: set[str] = set()
         self._shown: list[int] = []
 
-    def show(self, entries: Sequence[OutlineEntry]) -> None:
-        """Show these entries. What was folded stays folded, and the cursor stays on its entry."""
+    def show(self, entries: Sequence[OutlineEntry], read_below: ReadBelow | None = None) -> None:
+        """Show these entries. What was folded stays folded, and the cursor stays on its entry.
+        ``read_below`` gives the entries below one that has them unread.
+        """
         entries = merged_missing(entries)
-        if entries == self._entries:
+        self._read = read_below or _nothing_below
+        if entries == self._given:
             return
         paths = entry_paths(entries)
         folded = {path for path in folded_at_first(entries, paths) if path not in self._known}
+        unread = {path for path, entry in zip(paths, entries, strict=True) if entry.unread and path not in self._known}
         rows = self.size.height or self.app.size.height - CHROME_ROWS
-        self._folded |= unfolded_to_fit(paths, folded, self._folded, rows)
+        self._folded |= unfolded_to_fit(paths, folded - unread, self._folded | unread, rows) | unread
         self._known |= set(paths)
-        self._entries = entries
+        self._given = entries
+        self._entries = self._with_opened()
         self._rebuild()
+
+    def forget(self) -> None:
+        """Drop what was read of a session, which is about to be closed."""
+        self._read = _nothing_below
+        self._opened.clear()
+
+    def _with_opened(self) -> list[OutlineEntry]:
+        entries: list[OutlineEntry] = []
+        for entry in self._given:
+            below = self._opened.get(entry.unread, []) if entry.unread else []
+            entries += [replace(entry, unread=()) if below else entry, *below]
+        return entries
+
+    def _open(self, entry: OutlineEntry) -> None:
+        """Read what stands below an entry."""
+        if entry.unread and entry.unread not in self._opened:
+            self._opened[entry.unread] = self._read(entry)
+            self._entries = self._with_opened()
 
     @property
     def text(self) -> str:
@@ -114,6 +141,7 @@ class Outline(RowList):
         if is_folding and has_children(self._entries, at):
             self._folded.add(paths[at])
         elif not is_folding:
+            self._open(self._entries[at])
             self._folded.discard(paths[at])
         self._rebuild()
 
@@ -123,6 +151,14 @@ class Outline(RowList):
             self.post_message(self.Chosen(self.place))
         elif self._shown:
             self._fold(entry_paths(self._entries)[self._shown[self.cursor]] not in self._folded)
+
+
+ReadBelow = Callable[[OutlineEntry], list[OutlineEntry]]
+"""Reads the entries below one."""
+
+
+def _nothing_below(_: OutlineEntry) -> list[OutlineEntry]:
+    return []
 
 
 def merged_missing(entries: Sequence[OutlineEntry]) -> list[OutlineEntry]:
@@ -165,6 +201,8 @@ def entry_paths(entries: Sequence[OutlineEntry]) -> list[str]:
 
 
 def has_children(entries: Sequence[OutlineEntry], index: int) -> bool:
+    if entries[index].unread:
+        return True
     return index + 1 < len(entries) and entries[index + 1].depth > entries[index].depth
 
 

@@ -63,6 +63,11 @@ def _rows(reader: SessionReader) -> list[model.SavedTensor]:
     return [row for row in reader.rows(model.SavedTensor) if used is None or row.compilation in used.saving]
 
 
+def saving_compilations(reader: SessionReader) -> set[int]:
+    """Return the compilations, of the variants in use, that save something."""
+    return {row.compilation for row in _rows(reader)}
+
+
 def _value(
     reader: SessionReader, row: model.SavedTensor, producer: model.Node | None, names: dict[int, str], paths: dict[int, str]
 ) -> SavedValue:
@@ -126,7 +131,8 @@ def saved_in_words(reader: SessionReader) -> str:
     if not whole.count:
         return ""
     biggest = [one for one in saved_values(reader) if one.saved.kind in COMPUTED and not one.shares_with][:BIGGEST]
-    names = listed([_named(one) for one in biggest], BIGGEST)
+    called = user_names(reader, biggest)
+    names = listed([_named(one, called.get(one.saved.id, one.saved.name)) for one in biggest], BIGGEST)
     return (
         f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the backward: "
         f"{size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} computed for that"
@@ -134,10 +140,10 @@ def saved_in_words(reader: SessionReader) -> str:
     )
 
 
-def _named(value: SavedValue) -> str:
+def _named(value: SavedValue, name: str) -> str:
     kept = kept_bytes(value.saved)
     where = f" of {in_file(value.file, value.line)}" if value.file else ""
-    return f"{value.saved.name}{where} ({'of unknown size' if kept is None else size(kept)})"
+    return f"{name}{where} ({'of unknown size' if kept is None else size(kept)})"
 
 
 def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:

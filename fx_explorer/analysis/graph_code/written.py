@@ -8,6 +8,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.script import graph_script
 from fx_explorer.analysis.graph_code.texts import graph_text
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 
@@ -27,7 +28,7 @@ STRANGERS = (
 def written_graph(reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True) -> str:
     """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this user captured it."""
     owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
-    of = f" of [{owner.name}] {owner.function}" if owner else ""
+    of = f" of [{owner.name}] {plain_function(owner.function)}" if owner else ""
     origin = printable(f"{title}{of}, {SIGN}")
     if form == "script":
         return graph_script(reader, graph, [f"{origin}.", *([] if is_own else [STRANGERS])])

@@ -47,6 +47,8 @@ class DirectionKernels:
     """Operations that run other graphs, in words: ``conditional``, ``loop``,
     ``call of a region``.
     """
+    compilations: frozenset[int] = frozenset()
+    """Those whose kernels are added up."""
 
 
 _CONTROL_IN_WORDS = {
@@ -115,5 +117,6 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
         if members:
             names = tuple(sorted(library, key=lambda name: (-library[name], name)))
             nodes = fused_operations(reader, direction, used.kernels if used else None)
-            found.append(DirectionKernels(direction, len(generated), calls, nodes, names, control))
+            compilations = frozenset(kernel.compilation for kernel in members)
+            found.append(DirectionKernels(direction, len(generated), calls, nodes, names, control, compilations))
     return found

@@ -7,7 +7,7 @@ more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from fx_explorer import model
@@ -31,11 +31,20 @@ from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts
-from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
+from fx_explorer.analysis.saved_values import (
+    COMPUTED,
+    SavedValue,
+    kept_bytes,
+    saved_total,
+    saved_values,
+    saving_compilations,
+    user_names,
+)
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
 from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.variants.other_variants import other_variants
+from fx_explorer.analysis.variants.versions import over_versions
 from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import captured_operations
@@ -246,11 +255,17 @@ def plain_size(source: str) -> str:
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
     directions = kernels_by_direction(reader)
     for found in directions:
-        yield Fact("kernels", "good", _kernels_text(found), view="kernels")
+        yield Fact("kernels", "good", _kernels_text(found), _summed(reader, found.compilations), view="kernels")
     if not directions and reader.meta("outcome") is not None:
         reasons = {((c.missing_stages or {}).get("kernel", ""), c.status == "failed") for c in reader.rows(model.Compilation)}
         for reason, has_failed in sorted(pair for pair in reasons if pair[0]):
             yield Fact("kernels", "notice" if has_failed else "good", f"No kernels were generated: {reason}.", view="kernels")
+
+
+def _summed(reader: SessionReader, compilations: Iterable[int]) -> str:
+    """Say that a number is of no single call; empty where it is."""
+    added = over_versions(reader, compilations)
+    return f"a sum {added}, of which a call runs one" if added else ""
 
 
 def _kernels_text(found: DirectionKernels) -> str:
@@ -277,7 +292,7 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     if not every.count:
         return
     biggest = saved_values(reader)[0]
-    detail = f"biggest: {_biggest(reader, biggest)}"
+    detail = "; ".join(filter(None, (_summed(reader, saving_compilations(reader)), f"biggest: {_biggest(reader, biggest)}")))
     if copies.count:
         detail += f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in another layout"
     if every.unknown_sizes:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
@@ -62,8 +63,10 @@ def _origin(by_name: dict[str, model.Compilation], row: model.Compilation) -> mo
 
 
 def functions_of_versions(reader: SessionReader) -> dict[str, str]:
-    """Return the name of each compilation whose function has several versions, and the function."""
-    return {one.name: one.function for one in versions(reader).values() if one.count > 1}
+    """Return the name of each compilation whose function has several versions, and what the user calls
+    the function.
+    """
+    return {one.name: plain_function(one.function) for one in versions(reader).values() if one.count > 1}
 
 
 def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:
@@ -79,5 +82,5 @@ def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:
     several = {function: numbers for function, numbers in found.items() if len(numbers) > 1}
     if len(several) == 1:
         function, numbers = next(iter(several.items()))
-        return f"over {len(numbers)} versions of {function}"
+        return f"over {len(numbers)} versions of {plain_function(function)}"
     return f"over several versions of {counted(len(several), 'function')}" if several else ""

@@ -24,7 +24,7 @@ COLUMNS = (
     TableColumn("what", "annotation", min_width=11),
     TableColumn("name", "strong", min_width=14, max_width=40),
     TableColumn("shapes or size", min_width=10, max_width=40, priority=1),
-    TableColumn("time", is_number=True, min_width=7),
+    TableColumn("time", is_number=True, min_width=7, total=run_time),
     TableColumn("share", "muted", is_number=True, priority=2),
     TableColumn("how", min_width=22, max_width=40),
     TableColumn("of", "muted", min_width=5, priority=3),
@@ -72,7 +72,9 @@ def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
     text = f"Call {run.call:,} of {run.entry}: {size}, {run_time(told.seconds)}, {how} to PyTorch."
     direction = f" {run.direction}" if run.direction and run.direction not in run.entry else ""
     cells = ("run", f"{run.entry}{direction}, call {run.call:,}", size, run_time(told.seconds), "", how, owner)
-    yield TableRow(cells, place, lambda: Detail(text))
+    # A run is what its instructions are: where there are some, these are added up.
+    values = {} if told.instructions else {"time": told.seconds}
+    yield TableRow(cells, place, lambda: Detail(text), values=values, part=1)
     for one in told.instructions:
         yield _instruction(reader, told, one, owner)
 
@@ -84,7 +86,8 @@ def _instruction(reader: SessionReader, told: ToldRun, one: model.BackendInstruc
     cells = (f"{one.position:>4,}", one.name, one.shapes, run_time(one.seconds), part, how, owner)
     text = f"{one.name} · {one.shapes or 'no shapes told'} · {run_time(one.seconds)} · {how}{where}"
     place = place_of_instruction(reader, told, one)
-    return TableRow(cells, place, lambda: Detail(text), kind="problem" if one.fell_back else "")
+    kind = "problem" if one.fell_back else ""
+    return TableRow(cells, place, lambda: Detail(text), kind=kind, values={"time": one.seconds}, part=1)
 
 
 def _notice(found: list[BackendSummary]) -> str:

@@ -76,7 +76,7 @@ def left_text(reader: SessionReader, found: LeftToPython) -> str:
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Your stack, innermost last", stack_lines(reader, found.stack)),
     ]
-    head = f"{found.registry_id}  {found.function} was left to Python whole: {first_line(found.reason)}".strip()
+    head = f"{found.registry_id}  {plain_function(found.function)} was left to Python whole: {first_line(found.reason)}".strip()
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
 
 

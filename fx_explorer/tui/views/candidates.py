@@ -118,7 +118,7 @@ def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
 def _columns(options: Sequence[str], rows: Sequence[KernelBuild]) -> tuple[TableColumn, ...]:
     timing = (TableColumn("measured", "good", is_number=True, min_width=9),) if _has_timing(rows) else ()
     return (
-        TableColumn("", "muted", is_number=True, min_width=2),
+        TableColumn("#", "muted", is_number=True, min_width=2),
         *(TableColumn(_short(name), "strong", is_number=True, min_width=_width(name, rows)) for name in options),
         *timing,
         TableColumn("regs", is_number=True, min_width=4),
@@ -127,7 +127,7 @@ def _columns(options: Sequence[str], rows: Sequence[KernelBuild]) -> tuple[Table
         TableColumn("occup.", is_number=True, min_width=6),
         TableColumn("limited by", "muted", min_width=10, priority=1),
         TableColumn("PTX lines", "muted", is_number=True, min_width=9, priority=2),
-        TableColumn("", "text", min_width=7, max_width=60),
+        TableColumn("state", "text", min_width=7, max_width=60),
     )
 
 

@@ -11,7 +11,15 @@ from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import result_name
-from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values, user_names
+from fx_explorer.analysis.saved_values import (
+    COMPUTED,
+    SavedValue,
+    kept_bytes,
+    saved_total,
+    saved_values,
+    saving_compilations,
+    user_names,
+)
 from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
@@ -150,7 +158,7 @@ def _notice(reader: SessionReader) -> str:
         f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these {size(computed.size_bytes)} were computed, "
         "the rest is there anyway."
     )
-    added = over_versions(reader, {row.compilation for row in reader.rows(model.SavedTensor)})
+    added = over_versions(reader, saving_compilations(reader))
     words += f" These are sums {added}." if added else ""
     unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
     return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}"

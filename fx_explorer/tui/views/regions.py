@@ -18,7 +18,7 @@ COLUMNS = (
     TableColumn("nodes by stage", min_width=20, max_width=70),
     TableColumn("forward kernels", "function", min_width=15, priority=1),
     TableColumn("backward kernels", "function", min_width=16, priority=2),
-    TableColumn("kept eager", "warning", is_number=True, min_width=10, priority=3),
+    TableColumn("kept eager", "warning", is_number=True, min_width=10, priority=3, total=lambda value: counted(int(value), "node")),
     TableColumn("configs", "muted", min_width=10, priority=4),
     TableColumn("key", "muted", min_width=12, priority=5),
 )
@@ -48,7 +48,8 @@ def _row(reader: SessionReader, region: Region) -> TableRow:
         region.key,
     )
     place = next(iter(places_of_nodes(reader, [region.first_node])), None)
-    return TableRow(cells, place, lambda: Detail(_text(region)), region_kind(region.value))
+    values = {"kept eager": float(sum(eager.nodes for eager in region.eager))} if region.lowerings else {}
+    return TableRow(cells, place, lambda: Detail(_text(region)), region_kind(region.value), values=values)
 
 
 def _nodes(region: Region) -> str:

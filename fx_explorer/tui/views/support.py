@@ -26,7 +26,7 @@ from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
     TableColumn("operator or part", "function", min_width=16, max_width=40),
-    TableColumn("calls", is_number=True, min_width=5),
+    TableColumn("calls", is_number=True, min_width=5, total=lambda value: f"{value:,.0f}"),
     TableColumn("FLOPs", is_number=True, min_width=5),
     TableColumn("bytes", is_number=True, min_width=5, priority=3),
     TableColumn("supported", min_width=9),
@@ -96,7 +96,9 @@ def _operator_rows(graphs: Sequence[GraphSupport], sentences: Iterable[str]) -> 
     for row, (name, calls, flops, size_bytes, is_supported, _, reason) in zip(rows, operator_table(rows), strict=True):
         place = Place(documents[row.first.graph], row.first.position)
         cells = (name, calls, flops, size_bytes, is_supported, "", "", reason)
-        yield TableRow(cells, place, lambda row=row: Detail(_operator_text(graphs, row, sentences)))  # type: ignore[misc]
+        # Only operators are added up: the parts are the same calls once more.
+        values = {"calls": float(row.amount.count), "FLOPs": float(row.amount.flops), "bytes": float(row.amount.size_bytes)}
+        yield TableRow(cells, place, lambda row=row: Detail(_operator_text(graphs, row, sentences)), values=values, part=1)  # type: ignore[misc]
 
 
 def _operator_text(graphs: Sequence[GraphSupport], row: OperatorRow, sentences: Iterable[str]) -> str:

@@ -23,13 +23,13 @@ from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 BAR_CELLS = 16
 
 COLUMNS = (
-    TableColumn("", "muted", min_width=5),
+    TableColumn("step", "muted", min_width=5),
     TableColumn("where the time goes", "strong", min_width=24, max_width=40),
-    TableColumn("time", is_number=True, min_width=8),
+    TableColumn("time", is_number=True, min_width=8, total=run_time),
     TableColumn("uncompiled", "muted", is_number=True, min_width=10, priority=1),
     TableColumn("share", "muted", is_number=True, priority=3),
-    TableColumn("in the call", "good", min_width=BAR_CELLS, priority=2),
-    TableColumn("GPU", is_number=True, priority=4),
+    TableColumn("in the call", "good", is_bar=True, min_width=BAR_CELLS, priority=2),
+    TableColumn("GPU", is_number=True, priority=4, total=run_time),
     TableColumn("reaches", "muted", min_width=12, priority=6),
     TableColumn("your line", "link", min_width=14, priority=5, keeps="end"),
 )
@@ -70,7 +70,7 @@ class _Rows:
         sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
         for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
             cells = ("sum", name, time, "", part, _bar(0, took_s, self._call_s), "", "", "")
-            yield TableRow(cells, None, lambda: Detail(told), values={"time": took_s}), steps
+            yield TableRow(cells, None, lambda: Detail(told), values={"in the call": took_s}), steps
 
     def _positions(self, is_one: Callable[[LedgerEntry], bool]) -> list[int]:
         return [position for position, entry in enumerate(self._figures.entries) if is_one(entry)]
@@ -83,7 +83,8 @@ class _Rows:
             known = run_time(compiled_s) if one.compiled_s >= 0 else "not known"
             cells = ("line", where, known, uncompiled, self._share(compiled_s))
             bar = _bar(0, compiled_s, self._call_s)
-            row = TableRow((*cells, bar, "", "", where), self._source(one.line), lambda one=one: self._about_line(one), part=1)  # type: ignore[misc]
+            place, values = self._source(one.line), {"in the call": compiled_s}
+            row = TableRow((*cells, bar, "", "", where), place, lambda one=one: self._about_line(one), values=values, part=1)  # type: ignore[misc]
             yield row, self._positions(lambda entry: any(line == one.line for line, _ in entry.lines))  # noqa: B023
 
     def of_steps(self) -> Iterator[RowOfSteps]:
@@ -123,7 +124,9 @@ class _Rows:
             lines_in_words(entry),
         )
         place = entry.place or (self._source(entry.lines[0][0]) if entry.lines else None)
-        return TableRow(cells, place, lambda: self._about_step(entry), values={"time": step.host_s}, part=2)
+        # Only the steps are added up: kinds and lines are the same time once more.
+        values = {"time": step.host_s, "in the call": entry.began_s, **({"GPU": step.device_s} if step.device_s > 0 else {})}
+        return TableRow(cells, place, lambda: self._about_step(entry), values=values, part=2)
 
     def _share(self, took_s: float) -> str:
         return share(took_s, self._call_s)

@@ -19,11 +19,11 @@ BIGGEST = 15
 """What is held at a moment is listed so far one by one."""
 
 COLUMNS = (
-    TableColumn("", "muted", min_width=2),
+    TableColumn("pass", "muted", min_width=4),
     TableColumn("your line", "link", min_width=16, max_width=24, keeps="end"),
     TableColumn("module", min_width=12, max_width=26, priority=1, keeps="end"),
     TableColumn("held", is_number=True, min_width=8),
-    TableColumn("of the peak", "good", min_width=BAR_CELLS),
+    TableColumn("of the peak", "good", is_bar=True, min_width=BAR_CELLS),
     TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2),
 )
 
@@ -56,7 +56,9 @@ def _row(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[s
         bar(row.point, whole, BAR_CELLS),
         moment.call.name if row.calls == 1 else f"{moment.call.name} and {counted(row.calls - 1, 'more call')}",
     )
-    return TableRow(cells, moment.call.place, lambda: Detail(_detail(used, row, paths, sentences)))
+    held = float(row.point.total_bytes)
+    values = {"held": held, "of the peak": held}
+    return TableRow(cells, moment.call.place, lambda: Detail(_detail(used, row, paths, sentences)), values=values)
 
 
 def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]) -> str:

@@ -17,9 +17,9 @@ MAX_PHASES = 300
 COLUMNS = (
     TableColumn("frame", "annotation", priority=1),
     TableColumn("what took the time", min_width=30, max_width=60),
-    TableColumn("time", is_number=True, min_width=7),
+    TableColumn("time", is_number=True, min_width=7, total=seconds),
     TableColumn("share", "muted", is_number=True),
-    TableColumn("", "good"),
+    TableColumn("of all", "good", is_bar=True),
 )
 
 
@@ -29,7 +29,7 @@ def time_table(reader: SessionReader) -> Table:
     return Table(
         shows="Where compile time went: by stage, by function, then the longest phases torch timed.",
         notice=_notice(reader, whole),
-        origin="torch's own timed phases; every instant counts once in the stages",
+        origin="torch's own timed phases; every instant counts once in the stages, which the sum below is of",
         columns=COLUMNS,
         rows=rows if whole.total_s else (),
         empty=_why_empty(reader),
@@ -76,7 +76,8 @@ def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail, p
         (owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)),
         None,
         lambda: detail,
-        values={"time": took_s},
+        # Only the stages are added up: functions and phases are the same time once more.
+        values={"of all": took_s, **({"time": took_s} if part == 0 else {})},
         part=part,
     )
 

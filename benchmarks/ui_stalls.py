@@ -1,4 +1,5 @@
-"""How long the app stands still when a key asks for something large: 100,000 kernels, a graph of 100,000 nodes as Python.
+"""How long the app stands still when a key asks for something large: the overview and the outline of 100,000 kernels, their
+table, a search among them, a copy of all of them, a graph of 100,000 nodes as Python.
 
     python -m benchmarks.ui_stalls
 
@@ -21,7 +22,9 @@ from textual import events
 from textual.pilot import Pilot
 
 from benchmarks.synthetic_kernels import kernels_session
+from fx_explorer.session import SessionReader
 from fx_explorer.tui.app import ExplorerApp
+from fx_explorer.tui.dialogs.choose import Chooser
 
 KERNELS = 100_000
 PAINT_BUDGET_MS, STALL_BUDGET_MS = 100, 16
@@ -68,12 +71,20 @@ class Measured:
 
     async def press(self, what: str, key: str, is_there: Callable[[], bool] = lambda: True) -> None:
         """Press a key, wait until what it asks for is there and a frame shows it, and print what it took."""
+
+        def send() -> None:
+            assert self._app._driver is not None
+            self._app._driver.send_message(events.Key(key, key if len(key) == 1 else None))
+
+        await self.do(what, send, is_there)
+
+    async def do(self, what: str, begin: Callable[[], object], is_there: Callable[[], bool]) -> None:
+        """Begin something, wait until it is there and a frame shows it, and print what it took."""
         await self._quiet()
         self._frames.clear()
         self._stall = Stall()
         began = time.perf_counter()
-        assert self._app._driver is not None
-        self._app._driver.send_message(events.Key(key, key if len(key) == 1 else None))
+        begin()
         while not (self._frames and is_there()) and time.perf_counter() - began < LONGEST_WAIT_S:
             await asyncio.sleep(0.005)
         there = time.perf_counter()
@@ -102,10 +113,41 @@ async def measure(path: Path, kernels: int) -> None:
         measured = Measured(app, pilot)
         watching = asyncio.create_task(measured.watch())
         try:
+            await measure_opening(app, measured, path)
+            await measure_outline(app, measured)
+            await measure_finding(app, measured)
             await measure_table(app, measured, kernels)
             await measure_graph(app, measured, kernels)
         finally:
             watching.cancel()
+
+
+async def measure_opening(app: ExplorerApp, measured: Measured, path: Path) -> None:
+    """Open the session once more: the overview and the outline are made again."""
+    explorer = app.explorer
+    await measured.do("the session opens", lambda: explorer.open(SessionReader(path)), lambda: bool(explorer.facts.facts))
+
+
+async def measure_outline(app: ExplorerApp, measured: Measured) -> None:
+    outline = app.explorer.outline
+    outline.focus()
+    at = next(at for at, entry in enumerate(outline._entries) if entry.title.startswith("Kernels"))
+    outline.move_to(at)
+    for what in ("→: the kernels in the outline", "→: the first range of them"):
+        lines = outline.line_count
+        await measured.press(what, "right", lambda lines=lines: outline.line_count > lines)  # type: ignore[misc]
+        outline.move_to(outline.cursor + 1)
+    await measured.press("left in it", "left")
+
+
+async def measure_finding(app: ExplorerApp, measured: Measured) -> None:
+    def is_found() -> bool:
+        return isinstance(app.screen, Chooser) and not app.screen._is_looking and bool(app.screen._choices)
+
+    await measured.press("f: find anything", "f")
+    for letter in "erf":
+        await measured.press(f"type {letter}", letter, is_found)
+    await measured.press("escape", "escape")
 
 
 async def measure_table(app: ExplorerApp, measured: Measured, kernels: int) -> None:
@@ -129,6 +171,10 @@ async def measure_table(app: ExplorerApp, measured: Measured, kernels: int) -> N
         await measured.press(f"type {letter}", letter)
     await measured.press(
         "enter: sort by your line", "enter", lambda: bool(explorer.table and explorer.table.sort) and "100,000 rows" in totals()
+    )
+    await measured.press("Y", "Y")
+    await measured.press(
+        "Y a: copy all of it", "a", lambda: any("lines" in one.message and "Copying" not in one.message for one in app._notifications)
     )
     await measured.press("1: the overview", "1")
     await measured.press("6: the kernels again", "6", lambda: rows() == kernels and " rows" in totals())

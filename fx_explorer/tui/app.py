@@ -9,7 +9,7 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from textual import events, on, work
@@ -24,6 +24,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.tui import corner_message
 from fx_explorer.tui.availability import OF_KERNELS, Compiler, Situation, has_no_kernel, why_not
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
@@ -43,7 +44,7 @@ from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
 from fx_explorer.tui.status.pipeline import pipeline
 from fx_explorer.tui.terminal import editing, terminal_lost
-from fx_explorer.tui.terminal.clipboard import copy
+from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.unreadable import TellsUnreadable, why
@@ -79,6 +80,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     TITLE = "fx-explorer"
     BINDINGS = bindings_of("app")
+    CSS = corner_message.STYLE
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
@@ -427,12 +429,27 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self._driver.write(text)
 
     def on_explorer_copy_wanted(self, event: Explorer.CopyWanted) -> None:
-        try:
-            copied = copy(event.text, self._write_to_terminal)
-        except OSError as error:
-            self.notify(f"nothing was copied: {error}", severity="error")
+        if len(event.text) > OSC52_LIMIT_BYTES:
+            self._copy_long(event.text)
             return
-        what = counted(event.text.count("\n") + 1, "line")
+        try:
+            self._tell_copied(copy(event.text, self._write_to_terminal), event.text)
+        except OSError as error:
+            self._tell_not_copied(error)
+
+    @work(name="copy", group="copy", description="copy a long text")
+    async def _copy_long(self, text: str) -> None:
+        """Copy what no terminal takes, beside the screen: to write it may take a while."""
+        try:
+            self._tell_copied(await asyncio.to_thread(copy, text, None), text)
+        except OSError as error:
+            self._tell_not_copied(error)
+
+    def _tell_not_copied(self, error: OSError) -> None:
+        self.notify(f"nothing was copied: {error}", severity="error")
+
+    def _tell_copied(self, copied: CopyDestination, text: str) -> None:
+        what = counted(text.count("\n") + 1, "line")
         self.notify(f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})")
 
     def on_explorer_edit_wanted(self, event: Explorer.EditWanted) -> None:

@@ -6,6 +6,14 @@ from textual.notifications import Notification
 
 SHORTEST_S = 0.05
 
+STYLE = """
+ToastRack { margin-bottom: 3; }
+Toast { padding: 0 1; }
+"""
+"""Messages stand above the footer's keys, which take two rows of a narrow terminal, and the line on
+the selection.
+"""
+
 
 class CornerMessage(Notification):
     """A notification whose timer never has a negative time.

@@ -115,7 +115,7 @@ async def test_a_saved_session_says_what_measures_its_breaks(open_app: OpenApp, 
     two_breaks(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs", size=(120, 40)) as driver:
         await driver.press("4")
-        assert "Run time: not measured. T builds the program" in driver.screen
+        assert "Run time: not measured. x t builds the program" in driver.screen
         await driver.press("T")
         assert "there is no compiler to step through" in messages(driver)
 

@@ -1,4 +1,4 @@
-"""No name of torch's own stands where the user has one: all views of five models are walked."""
+"""No name of torch's own stands where the user has one: all views of five models are walked, and what commands print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer import model
+from fx_explorer import cli, model
 from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview.overview import overview
@@ -25,12 +25,28 @@ MODELS = Path(__file__).parents[1] / "report" / "models"
 
 FIVE = ["llama", "bert", "t5", "vit", "gpt2"]
 
+OTHERS = ["recompiles", "dynamic_shapes", "graph_breaks"]
+"""Samples that have what the models lack: versions, sizes that may change, numbers, and rests of functions."""
+
 TORCHS_OWN = re.compile(
     r"primals_|tangents_|___|\b[LG]\[['\"]|\bgetitem_\d|torch_dynamo_resume|[lLgG]_(?:self|model)_|<lambda>"
+    r"|(?<![\w.\[/])(?:s|u|zf|zuf|zs)\d+\b(?!/)"
 )
 
 TORCHS_WORDS = re.compile(r"^(?:torch checks|torch's own|torch's name)", re.MULTILINE)
 """What stands below such a line is quoted of torch, and said to be."""
+
+TORCHS_COLUMNS = ("in torch",)
+"""Columns that are there to tell torch's name, dim, beside the user's."""
+
+PRINTED = {
+    "report": ("--format", "text"),
+    "memory": (),
+    "support": (),
+    "graph": (),
+    "check": ("--max-graph-breaks", "0", "--max-recompiles", "0", "--max-guards", "0", "--max-break-sites", "0"),
+}
+"""Command that reads a session → its options."""
 
 Captured = Callable[..., Path]
 
@@ -40,8 +56,10 @@ def said(reader: SessionReader) -> Iterator[tuple[str, str]]:
     for view, make in TABLES.items():
         table = make(reader)
         yield from ((view, text) for text in (table.shows, table.notice, table.empty))
+        yield from ((f"{view}, versions", function) for function in table.versions.values())
         for row in table.rows:
-            yield from ((f"{view}, {column.title}", cell) for column, cell in zip(table.columns, row.cells, strict=False))
+            cells = zip(table.columns, row.cells, strict=False)
+            yield from ((f"{view}, {column.title}", cell) for column, cell in cells if column.title not in TORCHS_COLUMNS)
             if row.detail:
                 yield f"{view}, detail", TORCHS_WORDS.split(row.detail().text)[0]
     yield from (("overview", f"{fact.text} {fact.detail}") for fact in overview(reader))
@@ -49,11 +67,35 @@ def said(reader: SessionReader) -> Iterator[tuple[str, str]]:
     yield "printed overview", overview_text(reader)
 
 
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize("name", FIVE + OTHERS)
 def test_no_view_shows_a_name_of_torchs_own(captured: Captured, name: str) -> None:
-    with SessionReader(captured(MODELS / f"{name}.py")) as reader:
+    with SessionReader(captured(target(name))) as reader:
         found = [(view, text) for view, text in said(reader) if TORCHS_OWN.search(text)]
     assert found == []
+
+
+def target(name: str) -> Path | str:
+    return MODELS / f"{name}.py" if name in FIVE else name
+
+
+@pytest.mark.parametrize("name", FIVE + OTHERS)
+def test_no_command_prints_a_name_of_torchs_own(
+    captured: Captured, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = captured(target(name))
+    found = []
+    for command, options in PRINTED.items():
+        cli.main([command, str(session), *options])
+        printed = capsys.readouterr()
+        found += [(command, line) for line in (printed.out + printed.err).splitlines() if TORCHS_OWN.search(line)]
+    assert found == []
+
+
+def test_the_test_knows_names_of_torchs_own() -> None:
+    for name in ("primals_3", "s23", "8*s23", "zf2 > 0", "u0", "___stack0", "L['x']", "getitem_4", "<lambda>"):
+        assert TORCHS_OWN.search(name), name
+    for name in ("f32[4, 64]", "layers.0.s1", "input_ids.size(1)", "sm_80", "[0/0]", "sigmoid_2", "u_net"):
+        assert not TORCHS_OWN.search(name), name
 
 
 def built(name: str):  # type: ignore[no-untyped-def]

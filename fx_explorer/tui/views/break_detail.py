@@ -67,7 +67,7 @@ def run_time_lines(found: DistinctBreak, call: model.CallTime | None) -> list[st
         return [f"Run time: {found.cost.run.in_words}.", what]
     if call:
         return ["Run time: not told apart. Its function is left to Python whole, or the calls did not come by this line."]
-    return ["Run time: not measured. T builds the program and calls it repeatedly (or: report TARGET --measure-breaks)."]
+    return ["Run time: not measured. x t builds the program and calls it repeatedly (or: report TARGET --measure-breaks)."]
 
 
 def left_text(reader: SessionReader, found: LeftToPython) -> str:

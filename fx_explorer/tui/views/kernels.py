@@ -101,7 +101,7 @@ class _Shown(Sequence[TableRow]):
         kinds = time_kinds(self._costs)
         if "in a call" in kinds:
             rest = "; others (≥) are the least that the data sheet allows" if "estimated" in kinds else ""
-            return f"Times are those of a call (0){rest}."
+            return f"Times are those of a call (v l){rest}."
         return "Times marked ≥ are the least that the data sheet allows." if self._is_mixed else ""
 
     def _weight(self, one: KernelCost) -> float:

@@ -1,0 +1,70 @@
+"""Every table sorts by any of its columns, narrows to words, and says below what its rows add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.arranging import Sort, arranged, at_once, number_in
+from fx_explorer.tui.views.table import Table, TableRow
+from fx_explorer.tui.views.tables import TABLES
+
+Captured = Callable[..., Path]
+
+MODELS = Path(__file__).parents[1] / "report" / "models"
+
+
+@pytest.fixture(params=sorted(TABLES))
+def table(request: pytest.FixtureRequest, captured: Captured) -> Table:
+    reader = SessionReader(captured(MODELS / "gpt2.py"))
+    request.addfinalizer(reader.close)
+    return TABLES[request.param](reader)
+
+
+def test_each_column_has_a_title_of_its_own(table: Table) -> None:
+    titles = [column.title for column in table.columns]
+    assert all(titles)
+    assert len(set(titles)) == len(titles)
+
+
+def value(table: Table, row: TableRow, column: int) -> float | None:
+    title = table.columns[column].title
+    return row.values.get(title, number_in(row.cells[column]))
+
+
+def test_it_sorts_by_each_column(table: Table) -> None:
+    for at, column in enumerate(table.columns):
+        order = at_once(arranged(table, Sort(column.title), "")).order
+        assert sorted(order) == [place for place, row in enumerate(table.rows) if not row.is_heading]
+        if column.is_number or column.is_bar:
+            rows = [table.rows[place] for place in order]
+            for before, after in pairwise(rows):
+                first, second = value(table, before, at), value(table, after, at)
+                in_order = second is None or (first is not None and first <= second)
+                assert in_order or before.part < after.part, (column.title, before.cells, after.cells)
+
+
+def test_it_narrows_to_what_is_typed(table: Table) -> None:
+    if not table.rows or table.searched:
+        return
+    word = next(cell for cell in table.rows[-1].cells if cell.strip()).split()[0]
+    found = at_once(arranged(table, None, word))
+    assert len(table.rows) - 1 in found.order
+    assert f"{len(found.order):,} of {len(table.rows):,} row" in found.totals
+
+
+def test_below_stands_what_its_rows_add_up_to(table: Table) -> None:
+    found = at_once(arranged(table, None, ""))
+    assert f"{sum(not row.is_heading for row in table.rows):,} row" in found.totals
+    for column in table.columns:
+        known = [row.values[column.title] for row in table.rows if column.title in row.values]
+        if column.total and known:
+            assert f"{column.title} {column.total(sum(known))}" in found.totals
+
+
+def test_a_view_without_rows_says_why(table: Table) -> None:
+    assert table.rows or table.empty.endswith(".")

@@ -174,7 +174,9 @@ async def measure_table(app: ExplorerApp, measured: Measured, kernels: int) -> N
     )
     await measured.press("Y", "Y")
     await measured.press(
-        "Y a: copy all of it", "a", lambda: any("lines" in one.message and "Copying" not in one.message for one in app._notifications)
+        "Y a: copy all of it",
+        "a",
+        lambda: any("lines" in one.message and "Copying" not in one.message for one in app._notifications),
     )
     await measured.press("1: the overview", "1")
     await measured.press("6: the kernels again", "6", lambda: rows() == kernels and " rows" in totals())

@@ -8,7 +8,7 @@ has no code of its own: its place is the line of the output code that makes the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -16,7 +16,7 @@ from fx_explorer import model
 from fx_explorer.analysis.graph_code.texts import FORM_TITLES, GraphForm, graph_text
 from fx_explorer.analysis.words import file_name
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import texts_but_of_kernels
+from fx_explorer.session.queries.kernels import first_kernel_texts, texts_but_of_kernels
 from fx_explorer.session.queries.sources import sources_to_read
 
 DocumentKind = Literal["source", "graph", "artifact"] | GraphForm
@@ -120,9 +120,21 @@ def documents_but_kernels(reader: SessionReader, compilation: model.Compilation)
     return _in_order(reader, compilation, reader.by_ids(model.Artifact, texts_but_of_kernels(reader, compilation.id)))
 
 
-def _in_order(
-    reader: SessionReader, compilation: model.Compilation, artifacts: Sequence[model.Artifact]
-) -> list[Document]:
+def first_of_kernels(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
+    """Return the first kernel of each direction."""
+    found = reader.by_ids(model.Artifact, first_kernel_texts(reader, compilation.id))
+    return [artifact_document(one, compilation.name) for one in found]
+
+
+def texts_of(reader: SessionReader, compilation: int, ids: Iterable[int]) -> list[Document]:
+    """Return those of these texts that are of a compilation, in the order of the stages."""
+    found = [one for one in reader.by_ids(model.Artifact, ids) if one.compilation == compilation]
+    owner = _owner(reader, compilation) if found else ""
+    shown = [artifact_document(one, owner) for one in found if one.kind not in _OF_CONFIGURATIONS]
+    return sorted(shown, key=_stage_order)
+
+
+def _in_order(reader: SessionReader, compilation: model.Compilation, artifacts: Sequence[model.Artifact]) -> list[Document]:
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
     published = _positions(reader.rows(model.PublishedStage, compilation=compilation.id), graphs)
     found = [graph_document(g, compilation.name) for g in graphs]

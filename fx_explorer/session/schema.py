@@ -118,7 +118,7 @@ CREATE INDEX edge_producer ON edge(producer);
 CREATE INDEX published_stage_compilation ON published_stage(compilation);
 CREATE INDEX support_report_graph ON support_report(graph);
 CREATE INDEX backend_instruction_run ON backend_instruction(run);
-CREATE INDEX artifact_compilation ON artifact(compilation);
+CREATE INDEX artifact_compilation ON artifact(compilation, stage, direction);
 CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);
 CREATE INDEX kernel_output_code ON kernel(output_code, first_line);

@@ -9,7 +9,7 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from textual import events, on, work

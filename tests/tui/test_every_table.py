@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,10 +19,9 @@ MODELS = Path(__file__).parents[1] / "report" / "models"
 
 
 @pytest.fixture(params=sorted(TABLES))
-def table(request: pytest.FixtureRequest, captured: Captured) -> Table:
-    reader = SessionReader(captured(MODELS / "gpt2.py"))
-    request.addfinalizer(reader.close)
-    return TABLES[request.param](reader)
+def table(request: pytest.FixtureRequest, captured: Captured) -> Iterator[Table]:
+    with SessionReader(captured(MODELS / "gpt2.py")) as reader:
+        yield TABLES[request.param](reader)
 
 
 def test_each_column_has_a_title_of_its_own(table: Table) -> None:
@@ -51,9 +50,10 @@ def test_it_sorts_by_each_column(table: Table) -> None:
 def test_it_narrows_to_what_is_typed(table: Table) -> None:
     if not table.rows or table.searched:
         return
-    word = next(cell for cell in table.rows[-1].cells if cell.strip()).split()[0]
+    last = len(table.rows) - 1
+    word = next(cell for cell in table.rows[last].cells if cell.strip()).split()[0]
     found = at_once(arranged(table, None, word))
-    assert len(table.rows) - 1 in found.order
+    assert last in found.order
     assert f"{len(found.order):,} of {len(table.rows):,} row" in found.totals
 
 

@@ -70,8 +70,8 @@ async def test_a_range_of_the_outline_is_read_when_it_is_opened_and_its_kernels_
     async with open_app(many_kernels) as driver:
         shown = driver.explorer.outline
         await driver.until(lambda: shown.line_count)
-        await driver.press("o", "o")
-        await driver.until(lambda: shown.has_focus)
+        shown.focus()
+        await driver.settle()
         while "Kernels" not in shown.text:
             await driver.press("down")
         lines = shown.line_count

@@ -79,9 +79,7 @@ def target(name: str) -> Path | str:
 
 
 @pytest.mark.parametrize("name", FIVE + OTHERS)
-def test_no_command_prints_a_name_of_torchs_own(
-    captured: Captured, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_prints_a_name_of_torchs_own(captured: Captured, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     session = captured(target(name))
     found = []
     for command, options in PRINTED.items():

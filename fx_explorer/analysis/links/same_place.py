@@ -10,6 +10,7 @@ from fx_explorer.analysis.documents import (
     Document,
     Place,
     document_of,
+    documents_but_kernels,
     documents_of,
     graph_form,
     node_at,
@@ -44,7 +45,8 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
     is_of_graph = document.kind in OF_GRAPHS
     shown = document_of(old, "graph" if is_of_graph else document.kind, document.id)
     compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
-    alike = _alike(shown, documents_of(new, compilations[0])) if compilations else None
+    there = documents_of if shown.stage == "kernel" else documents_but_kernels
+    alike = _alike(shown, there(new, compilations[0])) if compilations else None
     return graph_form(alike, document.kind) if alike and is_of_graph else alike
 
 

@@ -16,6 +16,7 @@ from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
@@ -307,7 +308,8 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
 def _biggest(reader: SessionReader, value: SavedValue) -> str:
     """Return ``fc1.weight f32[64, 32] 8.2 kB``; of what was computed, the line and module that did."""
     saved = value.saved
-    told = f"{tensor(saved.dtype, saved.shape)} {size(kept_bytes(saved) or 0)}"
+    shape = SizeNames(reader).in_text(saved.compilation, tensor(saved.dtype, saved.shape))
+    told = f"{shape} {size(kept_bytes(saved) or 0)}"
     if not value.producer:
         return f"{user_names(reader, [value]).get(saved.id, saved.name)} {told}"
     where = f", computed by {in_file(value.file, value.line)}" if value.file else ""

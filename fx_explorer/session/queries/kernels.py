@@ -188,4 +188,13 @@ def texts_but_of_kernels(reader: SessionReader, compilation: int) -> list[int]:
     """Return the ids of a compilation's texts but those of its kernels, in the order they were
     written.
     """
-    return column(reader, "SELECT id FROM artifact WHERE compilation=? AND stage!='kernel' ORDER BY id", compilation)
+    others = ", ".join(f"'{stage}'" for stage in model.STAGES if stage != "kernel")
+    return column(reader, f"SELECT id FROM artifact WHERE compilation=? AND stage IN ({others}) ORDER BY id", compilation)
+
+
+def first_kernel_texts(reader: SessionReader, compilation: int) -> list[int]:
+    """Return the ids of the first text of a kernel in each direction."""
+    first = (
+        "SELECT id FROM artifact WHERE compilation=? AND stage='kernel' AND kind='kernel' AND direction=? ORDER BY id LIMIT 1"
+    )
+    return [found for direction in model.DIRECTIONS for found in column(reader, first, compilation, direction)]

@@ -54,6 +54,7 @@ CHOICES_AT_A_TIME = 500
 LOOKING = "Looking …"
 NOTHING = "Nothing matches. Try fewer letters."
 
+
 def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
     """Return a search among choices that are all there: every word typed must occur. Those that
     have all in their text come first.

@@ -7,7 +7,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, documents_of, front_end_documents, node_at, source_documents
+from fx_explorer.analysis.documents import (
+    Document,
+    documents_but_kernels,
+    first_of_kernels,
+    front_end_documents,
+    node_at,
+    source_documents,
+    texts_of,
+)
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.analysis.words import in_file
@@ -17,17 +25,16 @@ from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
-    """Return everything of one compilation that a pane can show; its own file is the first of the
-    sources.
+    """Return everything of one compilation that a pane shows first; its own file is the first of the
+    sources. Kernels that a selection leads to are looked up then: there may be 100,000.
     """
     found = reader.by_ids(model.Compilation, [compilation_id])
     sources, front_ends = source_documents(reader), front_end_documents(reader)
     if not found:
         return ShowableDocuments(sources, (), compilation_id, front_ends)
     own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
-    return ShowableDocuments(
-        sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id, front_ends
-    )
+    documents = [*documents_but_kernels(reader, found[0]), *first_of_kernels(reader, found[0])]
+    return ShowableDocuments(sorted(sources, key=lambda d: d.id not in own), documents, compilation_id, front_ends)
 
 
 def with_region(reader: SessionReader, showable: ShowableDocuments, region: RegionKey | None) -> ShowableDocuments:
@@ -102,7 +109,8 @@ def kernel_following(selection: Selection, kernel: model.Kernel | None, showable
     document = selection.place.document
     if document.kind == "artifact" and document.stage in ("kernel", "backend"):
         return document
-    shown = next((d for d in showable.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
+    wanted = [kernel.artifact] if kernel else []
+    shown = next(iter(texts_of(selection.reader, showable.compilation, wanted)), None)
     return _kernel(selection, shown, showable)
 
 
@@ -137,7 +145,7 @@ def _kernel(selection: Selection, shown: Document | None, showable: ShowableDocu
     computing = selection.computing
     if shown and shown.id in computing:
         return shown
-    documents = [d for d in showable.documents if d.kind == "artifact" and d.id in computing]
+    documents = texts_of(selection.reader, showable.compilation, computing)
     own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
     if own:
         return own[0]

@@ -8,7 +8,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.measured_times import call_time, run_time
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.sources import unfinished
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line, in_file
@@ -99,7 +99,7 @@ def _recompile_text(found: ExplainedRecompile) -> str:
         "",
         *told,
         f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",
-        f"  {unfinished(found.guard, found.function)}",
+        f"  {plain_code(found.guard, found.function)}",
         "",
         "torch's own words",
         f"  {found.reason}",

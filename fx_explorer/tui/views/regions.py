@@ -18,7 +18,9 @@ COLUMNS = (
     TableColumn("nodes by stage", min_width=20, max_width=70),
     TableColumn("forward kernels", "function", min_width=15, priority=1),
     TableColumn("backward kernels", "function", min_width=16, priority=2),
-    TableColumn("kept eager", "warning", is_number=True, min_width=10, priority=3, total=lambda value: counted(int(value), "node")),
+    TableColumn(
+        "kept eager", "warning", is_number=True, min_width=10, priority=3, total=lambda value: counted(int(value), "node")
+    ),
     TableColumn("configs", "muted", min_width=10, priority=4),
     TableColumn("key", "muted", min_width=12, priority=5),
 )

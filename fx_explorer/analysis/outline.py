@@ -220,7 +220,7 @@ def _kernel(kernel: model.Kernel, texts: dict[int, Document], depth: int) -> Out
 def _ranges(reader: SessionReader, compilation: model.Compilation) -> Iterable[OutlineEntry]:
     """Yield ``1 to 100``, ``101 to 200`` and so on, in place of many kernels."""
     found = kernels_in_order(reader, compilation.id)
-    order = {direction: at for at, direction in enumerate(model.DIRECTIONS)}
+    order: dict[str, int] = {direction: at for at, direction in enumerate(model.DIRECTIONS)}
     for direction in sorted(found, key=lambda one: order.get(one, len(order))):
         kernels = found[direction]
         yield _heading(direction, len(kernels))

@@ -6,6 +6,7 @@ It owns the capture, the config and the theme; what is on screen belongs to scre
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import sys
 import time
@@ -26,6 +27,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui import corner_message
 from fx_explorer.tui.availability import OF_KERNELS, Compiler, Situation, has_no_kernel, why_not
+from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
@@ -42,12 +44,13 @@ from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
-from fx_explorer.tui.status.pipeline import pipeline
+from fx_explorer.tui.status.pipeline import StepState, pipeline
 from fx_explorer.tui.terminal import editing, terminal_lost
 from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.unreadable import TellsUnreadable, why
+from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""
@@ -118,6 +121,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load
+        self._pipelined: Renewed[list[StepState]] = Renewed(
+            Beside(self.explorer, "pipeline", "read how far the stages are"), self.explorer.show_pipeline, lambda: None
+        )
         self._session = session
         self._keys = KeysUnderWay()
         self._key_table = KeyTable(COMMANDS, self.config.keys)
@@ -199,6 +205,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     def _show(self, reader: SessionReader) -> None:
         self._data_version = reader.data_version()
+        self._pipelined.forget()
         self.explorer.open(reader)
         self._show_pipeline(reader)
         if not self.captures.is_running:
@@ -206,7 +213,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     def _show_pipeline(self, reader: SessionReader) -> None:
         waiting = self.captures.waiting
-        self.explorer.show_pipeline(pipeline(reader, self.captures.running_stages, waiting.gate if waiting else None))
+        running, gate = self.captures.running_stages, waiting.gate if waiting else None
+        make = functools.partial(pipeline, running=running, paused=gate)
+        self._pipelined.renew(reader, make, takes_long=OVERVIEW_READS.takes_long(reader), given=(running, gate))
 
     def _look_now_and_then(self) -> None:
         with self.explorer.explained():  # Textual ends the app for an exception in a timer

@@ -84,7 +84,9 @@ def _where(file: str, line: int) -> str:
 
 def _check_rows(reader: SessionReader, documents: dict[str, Document], search: str) -> Iterator[TableRow]:
     for compilation, name in compilation_names(reader).items():
-        for group in guard_groups(reader, compilation, search):
+        # ``[0/1]`` is of the compilation: no check has it in its description.
+        words = " ".join(word for word in search.split() if "/" not in word or word not in f"[{name}]")
+        for group in guard_groups(reader, compilation, words):
             yield _group_row(name, group)
             yield from (_check_row(one, documents) for one in group.checks)
 

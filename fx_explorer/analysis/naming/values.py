@@ -92,11 +92,15 @@ class InputNames:
         return self._compilations[graph]
 
 
+_TORCHS_BEGINNINGS = ("getitem", "primals_", "tangents_", "arg", "l_", "L_", "g_", "G_")
+"""How names begin that torch makes of inputs, and of results that are chosen."""
+
+
 def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
     """Return names of nodes with the user's words where torch only numbered: of inputs, and of
     results that are chosen. ``names`` are torch's, by node.
     """
-    numbered = [node for node, name in names.items() if name.startswith(("getitem", "primals_", "tangents_", "arg"))]
+    numbered = [node for node, name in names.items() if name.startswith(_TORCHS_BEGINNINGS)]
     nodes = reader.by_ids(model.Node, numbered)
     inputs = [node for node in nodes if node.op == "placeholder"]
     known = {node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node} if inputs else {}

@@ -4,7 +4,7 @@ the inspector.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from fx_explorer import model
@@ -16,7 +16,7 @@ from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.values import InputNames, with_own_names
+from fx_explorer.analysis.naming.values import InputNames, told_names, with_own_names
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.overview.line_events import line_events
 from fx_explorer.analysis.regions.annotated_regions import region_value
@@ -133,7 +133,7 @@ def entries(reader: SessionReader, place: Place) -> list[Entry]:
         from fx_explorer.tui.inspector.inspect_kernel import kernel_entries  # not needed for the first paint
 
         facts += kernel_entries(reader, place)
-    facts += [_link_entry(found) for found in explain(reader, place)]
+    facts += _link_entries(reader, explain(reader, place))
     if node:
         facts += _neighbours(reader, "takes", reader.producers(node.id))
         facts += _neighbours(reader, "used by", reader.users(node.id))
@@ -200,9 +200,26 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
 RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}
 
 
-def _link_entry(found: Explanation) -> Entry:
+def _link_entries(reader: SessionReader, found: Sequence[Explanation]) -> list[Entry]:
+    """Return where a place is linked to, nodes with the user's names."""
+    of_graphs = [one for one in found if one.place.document.kind == "graph"]
+    graphs = {one.place.document.id for one in of_graphs}
+    first = {graph.id: graph.first_node for graph in reader.by_ids(model.Graph, graphs)}
+    nodes = {first[one.place.document.id] + one.place.line: one for one in of_graphs}
+    told = _both_names(reader, {node: one.name for node, one in nodes.items()})
+    names = {id(one): told[node] for node, one in nodes.items()}
+    return [_link_entry(one, names.get(id(one), one.name)) for one in found]
+
+
+def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
+    """Return ``fc1.weight · primals_3`` for an input of a graph: the user's name, and torch's beside it."""
+    told = told_names(reader, names)
+    return {node: name if told[node] == name else f"{told[node]} · {name}" for node, name in names.items()}
+
+
+def _link_entry(found: Explanation, name: str) -> Entry:
     document = found.place.document
-    text = f"{found.name}   {document.title}" if found.relation in ("from", "became") else found.name
+    text = f"{name}   {document.title}" if found.relation in ("from", "became") else name
     return Entry(RELATIONS[found.relation], text, found.place, found.text, found.is_certain)
 
 
@@ -210,12 +227,18 @@ def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list
     shown = list(nodes[:MANY_NODES])
     rows = {node.id: node for node in reader.by_ids(model.Node, shown)}
     found = zip((n for n in shown if n in rows), places_of_nodes(reader, shown), strict=True)
+    names = _both_names(reader, {node.id: node.name for node in rows.values()})
     neighbours = [
-        Entry(label, f"{rows[n].name}   {rows[n].target} {value_text(rows[n])}".rstrip(), place) for n, place in found
+        Entry(label, f"{names[n]}   {_operation(rows[n])} {value_text(rows[n])}".rstrip(), place) for n, place in found
     ]
     if len(nodes) > len(shown):
         neighbours.append(Entry(label, f"… and {len(nodes) - len(shown):,} more"))
     return neighbours or [Entry(label, "nothing")]
+
+
+def _operation(node: model.Node) -> str:
+    """Return what a node does; of an input there is no more to say than its name."""
+    return "" if node.op == "placeholder" else node.target
 
 
 def links(reader: SessionReader, place: Place) -> list[Entry]:
@@ -226,7 +249,7 @@ def links(reader: SessionReader, place: Place) -> list[Entry]:
         from fx_explorer.tui.inspector.inspect_kernel import kernel_entries
 
         return [entry for entry in kernel_entries(reader, place) if entry.place]
-    return [_link_entry(found) for found in explain(reader, place)]
+    return _link_entries(reader, explain(reader, place))
 
 
 def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:

@@ -126,8 +126,9 @@ def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> 
     column = max(16, *(len(name) + 2 for name in names))
     yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"
     for figure in figures:
-        mark = "  ≠" if figure.differs and figure.what != COMPILE_TIME else ""
-        yield f"{figure.what:<{width}}{figure.left:>{column}}{figure.right:>{column}}{mark}"
+        mark = " " if figure.what == COMPILE_TIME else "≠"
+        change = f"  {mark} {figure.change}" if figure.differs else ""
+        yield f"{figure.what:<{width}}{figure.left:>{column}}{figure.right:>{column}}{change}"
     for name, one, other in ((names[0], left, right), (names[1], right, left)):
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"

@@ -160,7 +160,8 @@ def _stage(
     words = f"  {STAGE_IN_WORDS[stage or '']}"
     if left[1] is not None and right[1] is not None:
         return seconds_figure(words, left[1], right[1])
-    return text_figure(words, *(_took(variant, stage, spent) for variant, spent in (left, right)))
+    sides = [_took(variant, stage, spent) for variant, spent in (left, right)]
+    return text_figure(words, sides[0], sides[1], remark="one side only")
 
 
 def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:

@@ -21,23 +21,30 @@ def original_first(left: model.Compilation, right: model.Compilation) -> tuple[m
     return (left, right) if left.id <= right.id else (right, left)
 
 
-def headings(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> tuple[str, str]:
-    """Return ``[0/0] original: max_fusion_size = 64`` and ``[0/0~1] variant 1: max_fusion_size = 8``:
-    of each side its name, and what the other side does not have. What both were given is left out.
+def headings(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> tuple[str, str, str]:
+    """Return what stands above the names of the figures, and above each side: of each what the other
+    side does not have. What both were given is left out.
+
+    Where one option differs, its name is told once: ``max_fusion_size``, ``64 · original`` and
+    ``8 · variant 1``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``.
     """
     sides = (left, right)
     changes = [model.Changes.from_json(side.changes or {}) for side in sides]
     names = list(dict.fromkeys([*changes[0].settings, *changes[1].settings]))
     given = [[_given(reader, side, changed, name) for name in names] for side, changed in zip(sides, changes, strict=True)]
     differing = [i for i in range(len(names)) if given[0][i] != given[1][i]]
-    backends = ["backend"] if left.backend != right.backend and "compile.backend" not in names else []
-    told = []
-    for side, changed, values, other in zip(sides, changes, given, reversed(changes), strict=True):
-        parts = [f"{_short(names[i])} = {values[i]}" for i in differing]
-        parts += [f"{name} = {python_text(side.backend)}" for name in backends if side.backend]
-        parts += _edits(changed, other) + _alone(reader, side)
-        told.append(parts)
-    return _heading(left, right, told[0]), _heading(right, left, told[1])
+    options = [[(_short(names[i]), values[i]) for i in differing] for values in given]
+    if left.backend != right.backend and "compile.backend" not in names:
+        options = [[*one, ("backend", python_text(side.backend))] for one, side in zip(options, sides, strict=True)]
+    edits = [
+        _edits(changed, other) + _alone(reader, side)
+        for side, changed, other in zip(sides, changes, reversed(changes), strict=True)
+    ]
+    if len(options[0]) == 1 and not any(edits):
+        (name, value), (_, other_value) = options[0][0], options[1][0]
+        return name, f"{value} · {_who(left, right)}", f"{other_value} · {_who(right, left)}"
+    parts = [[*(f"{name} = {value}" for name, value in one), *more] for one, more in zip(options, edits, strict=True)]
+    return "", _heading(left, right, parts[0]), _heading(right, left, parts[1])
 
 
 def variant_name(variant: model.Compilation) -> str:
@@ -47,16 +54,22 @@ def variant_name(variant: model.Compilation) -> str:
 
 
 def _heading(side: model.Compilation, other: model.Compilation, parts: Sequence[str]) -> str:
-    are_variants = root_name(side.name) == root_name(other.name)
-    if are_variants:
-        who = variant_name(side)
-    elif side.function != other.function:
-        who = plain_function(side.function)
-    else:
-        who = f"recompile {side.recompile}" if side.recompile else "first version"
-    if not parts and side.variant_from and are_variants:
+    if not parts and side.variant_from and _are_variants(side, other):
         parts = [f"compiled again from {model.GATE_WORDS[side.variant_from]}"]
-    return f"[{side.name}] {who}: {', '.join(parts)}" if parts else f"[{side.name}] {who}"
+    return f"{_who(side, other)}: {', '.join(parts)}" if parts else _who(side, other)
+
+
+def _who(side: model.Compilation, other: model.Compilation) -> str:
+    """Return ``variant 1``; for another compilation its function, or which version it is."""
+    if _are_variants(side, other):
+        return variant_name(side)
+    if side.function != other.function:
+        return f"[{side.name}] {plain_function(side.function)}"
+    return f"[{side.name}] {f'recompile {side.recompile}' if side.recompile else 'first version'}"
+
+
+def _are_variants(side: model.Compilation, other: model.Compilation) -> bool:
+    return root_name(side.name) == root_name(other.name)
 
 
 def _short(name: str) -> str:

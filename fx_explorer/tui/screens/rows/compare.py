@@ -17,9 +17,11 @@ from fx_explorer.tui.widgets.row_list import Column, Row
 
 
 def figure_columns(titles: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns; ``titles`` say what the sides differ in."""
-    sides = (Column(title, "text", min_width=10, max_width=48) for title in titles)
-    return (Column("", "strong", min_width=22, max_width=40), *sides, Column("difference", "muted", min_width=10, max_width=40))
+    """Return the columns. ``titles`` say what the sides differ in, and before it what that is."""
+    first, *others = titles
+    sides = (Column(title, "text", min_width=10, max_width=48) for title in others)
+    difference = Column("difference", "muted", min_width=10, max_width=40)
+    return (Column(first, "strong", min_width=22, max_width=40), *sides, difference)
 
 
 DIFF_COLUMNS = (

@@ -97,6 +97,10 @@ def _lacks_guards(reader: SessionReader) -> bool:
     return not reader.count(model.Guard)
 
 
+def _lacks_times(reader: SessionReader) -> bool:
+    return not reader.count(model.Span)
+
+
 def _has_not_ended(reader: SessionReader) -> bool:
     return reader.meta("outcome") is None
 
@@ -105,6 +109,7 @@ LACKS: dict[str, Callable[[SessionReader], bool]] = {
     "view.guards": _lacks_guards,
     "view.kernels": _lacks_kernels,
     "view.memory": _lacks_autograd,
+    "view.time": _lacks_times,
     "view.step_memory": _lacks_kernels,
     "view.candidates": _lacks_kernels,
     "preset.backward": _lacks_autograd,

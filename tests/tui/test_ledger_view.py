@@ -56,7 +56,7 @@ async def test_the_view_begins_with_the_answer_and_goes_down_to_every_step(
 async def test_a_view_without_a_ledger_says_how_to_make_one(open_app: OpenApp, tmp_path: Path) -> None:
     async with open_app(session_of(tmp_path), size=(80, 24)) as driver:
         await driver.press("0")
-        await driver.until(lambda: "Press Q: the program is built" in driver.screen)
+        await driver.until(lambda: "Press x c: the program is built" in driver.screen)
 
 
 async def test_a_key_measures_and_the_ledger_comes_into_the_session(
@@ -184,5 +184,5 @@ async def test_the_chart_is_drawn_in_other_themes(open_app: OpenApp, tmp_path: P
 async def test_a_view_without_a_ledger_has_no_chart(open_app: OpenApp, tmp_path: Path) -> None:
     async with open_app(session_of(tmp_path), size=(80, 24)) as driver:
         await driver.press("0")
-        await driver.until(lambda: "Press Q: the program is built" in driver.screen)
+        await driver.until(lambda: "Press x c: the program is built" in driver.screen)
         assert not driver.app.screen.query_one(TableChart).display

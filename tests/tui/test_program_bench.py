@@ -57,7 +57,7 @@ async def test_a_saved_bench_opens_with_its_verdict_and_draws_its_picture(
 async def test_a_view_without_a_bench_says_how_to_make_one(open_app: OpenApp, tmp_path: Path) -> None:
     async with open_app(session_of(tmp_path, kind="module"), size=(80, 24)) as driver:
         await driver.press("H")
-        await driver.until(lambda: "Press Z to measure whether compiling pays" in driver.screen)
+        await driver.until(lambda: "Press x p to measure whether compiling pays" in driver.screen)
 
 
 async def test_what_is_typed_is_measured_and_the_table_fills_in(

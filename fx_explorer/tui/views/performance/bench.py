@@ -23,7 +23,7 @@ COLUMNS = (
     TableColumn("results", "muted", min_width=16, priority=2),
 )
 
-NONE_YET = "Nothing was measured yet. Press Z to measure whether compiling pays: the program uncompiled, and by each backend."
+NONE_YET = "Nothing was measured yet. Press x p to measure whether compiling pays: the program uncompiled, and by each backend."
 
 PLOT_WIDTH, PLOT_HEIGHT = 72, 14
 

@@ -34,7 +34,7 @@ COLUMNS = (
     TableColumn("your line", "link", min_width=14, priority=5, keeps="end"),
 )
 
-NONE_YET = "No call was accounted for yet. Press Q: the program is built, and called again and again with a clock in it."
+NONE_YET = "No call was accounted for yet. Press x c: the program is built, and called again and again with a clock in it."
 
 
 def ledger_table(reader: SessionReader) -> Table:

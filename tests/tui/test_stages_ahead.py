@@ -94,10 +94,8 @@ async def test_no_command_only_says_that_its_stage_is_still_ahead(open_app: Open
             if ASKED in driver.screen:
                 asked.add(command.id)
                 await driver.press("n")
-            elif found := ONLY_SAYS_SO.search("\n".join([messages(driver)[told:], *_new(driver, before)])):
-                only_said[command.id] = next(
-                    line for line in [messages(driver)[told:], *_new(driver, before)] if ONLY_SAYS_SO.search(line)
-                ).strip()
+            elif said := [line for line in (messages(driver)[told:], *_new(driver, before)) if ONLY_SAYS_SO.search(line)]:
+                only_said[command.id] = said[0].strip()
             while driver.app.screen is not driver.explorer:
                 await driver.press("escape")
             if len(capture.sent) > sent:  # it was done: the compiler is let wait again

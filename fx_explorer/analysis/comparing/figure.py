@@ -18,6 +18,9 @@ Verdict = Literal["", "other", "better", "worse"]
 """What a difference means: none, one that is neither better nor worse, an improvement, or not."""
 
 MINUS = "−"
+DIFFERS = "differs"
+"""Stands where the sides are no amounts."""
+
 MOST_PERCENT = 1000
 """A larger growth is told as a multiple."""
 
@@ -45,7 +48,7 @@ class Figure:
         if not self.differs:
             return ""
         if not self.difference:
-            return "differs" if self.left or self.right else ""
+            return DIFFERS if self.left or self.right else ""
         return f"{self.difference}, {self.verdict}" if self.verdict in ("better", "worse") else self.difference
 
 

@@ -47,7 +47,7 @@ def record(folder: Path) -> None:
         stages.dynamo()
         keep(session, folder / "paused.fxs.gz", is_over=False)
         stages.inductor()
-        stages.again("post_grad", settings={"inductor.max_fusion_size": 1})
+        stages.again("joint", settings={"functorch.activation_memory_budget": 0.2})
     keep(session, folder / "whole.fxs.gz", is_over=True)
 
 

@@ -96,3 +96,5 @@ def test_the_first_document_to_compare_is_one_that_both_made() -> None:
     assert first_to_compare([shared, alone, both]) == 2
     assert first_to_compare([shared, alone]) == 1
     assert first_to_compare([shared]) == 0
+    longer = DocumentPair(mine, Document("graph", 3, line_count=5))
+    assert first_to_compare([shared, both, longer]) == 2

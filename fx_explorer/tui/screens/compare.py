@@ -84,8 +84,13 @@ class CompareScreen(DifferenceScreen):
 
 
 def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
-    """Return the index of the first document that each variant made for itself, else of the first
-    that only one of them has.
+    """Return the index of the first document that each variant made for itself, if possible of
+    another length; else of the first that only one of them has.
     """
     own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
-    return next((i for i in own if pairs[i].left and pairs[i].right), next(iter(own), 0))
+    of_both = [i for i in own if pairs[i].left and pairs[i].right]
+    return next((i for i in of_both if _differ_in_length(pairs[i])), next(iter([*of_both, *own]), 0))
+
+
+def _differ_in_length(pair: DocumentPair) -> bool:
+    return pair.left is not None and pair.right is not None and pair.left.line_count != pair.right.line_count

@@ -157,7 +157,7 @@ async def test_a_wrong_value_is_said_while_it_is_typed_and_not_taken() -> None:
         await hands.press("enter")
         assert hands.app.dialog.edited is not None
         await hands.press("escape")
-        assert "Drop what you typed for inductor.max_fusion_size?" in hands.screen
+        assert "What you typed for inductor.max_fusion_size cannot be kept" in hands.screen
         assert "n drops it · esc goes back to it" in hands.screen
         await hands.press("y")  # nothing can be kept
         await hands.press("n", "escape")
@@ -196,7 +196,7 @@ async def test_escape_asks_what_becomes_of_values_that_were_taken_and_not_used(k
         await hands.press("enter")
         await hands.type("8")
         await hands.press("enter", "escape")
-        assert "Drop what was changed?" in hands.screen
+        assert "Use what was changed?" in hands.screen
         assert "y uses it for what follows · n drops it" in hands.screen
         await hands.press(key)
         assert hands.app.answers == [answer]

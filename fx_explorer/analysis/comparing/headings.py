@@ -25,8 +25,8 @@ def headings(reader: SessionReader, left: model.Compilation, right: model.Compil
     """Return what stands above the names of the figures, and above each side: of each what the other
     side does not have. What both were given is left out.
 
-    Where one option differs, its name is told once: ``max_fusion_size``, ``64 · original`` and
-    ``8 · variant 1``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``.
+    Where one option differs, its name is told once: ``max_fusion_size``, ``original: 64`` and
+    ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``.
     """
     sides = (left, right)
     changes = [model.Changes.from_json(side.changes or {}) for side in sides]
@@ -42,7 +42,7 @@ def headings(reader: SessionReader, left: model.Compilation, right: model.Compil
     ]
     if len(options[0]) == 1 and not any(edits):
         (name, value), (_, other_value) = options[0][0], options[1][0]
-        return name, f"{value} · {_who(left, right)}", f"{other_value} · {_who(right, left)}"
+        return name, f"{_who(left, right)}: {value}", f"{_who(right, left)}: {other_value}"
     parts = [[*(f"{name} = {value}" for name, value in one), *more] for one, more in zip(options, edits, strict=True)]
     return "", _heading(left, right, parts[0]), _heading(right, left, parts[1])
 

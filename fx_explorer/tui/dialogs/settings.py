@@ -338,7 +338,7 @@ class SettingsDialog(TryingDialog):
         try:
             value = python_text(parse_value(setting, typed))
         except ValueError as error:
-            question = Keeping(f"Drop what you typed for {setting.full_name}?", str(error))
+            question = Keeping(f"What you typed for {setting.full_name} cannot be kept", str(error))
         else:
             words = f"{value}\nYou typed it, and did not take it with Enter."
             question = Keeping(f"Keep what you typed for {setting.full_name}?", words, "keeps it")
@@ -362,4 +362,6 @@ class SettingsDialog(TryingDialog):
             elif answer == "drop":
                 self.dismiss({})
 
-        self.app.push_screen(Keeping("Drop what was changed?", lines, _VERBS[words]), answered)
+        self.app.push_screen(
+            Keeping("Use what was changed?" if words == USE else "Try what was changed?", lines, _VERBS[words]), answered
+        )

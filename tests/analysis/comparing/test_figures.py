@@ -61,10 +61,10 @@ def test_columns_are_headed_with_what_differs_and_not_with_what_both_were_given(
         original, one, two = reader.rows(model.Compilation)
         assert headings(reader, original, one) == (
             "max_fusion_size",
-            "64 · original",
-            "8 · variant 1",
+            "original: 64",
+            "variant 1: 8",
         )
-        assert headings(reader, one, two) == ("backend", '"inductor" · variant 1', '"eager" · variant 2')
+        assert headings(reader, one, two) == ("backend", 'variant 1: "inductor"', 'variant 2: "eager"')
         assert headings(reader, original, two) == (
             "",
             'original: max_fusion_size = 64, backend = "inductor"',

@@ -32,16 +32,15 @@ LEAVES = (
     "capture.watch",
     "capture.without_weights",
     "place.edit",
-    "app.suspend",
+    "ledger.run",
 )
-"""What ends the capture or the app, or begins another one."""
+"""What ends the capture or the app, or begins another one; a ledger runs the program by itself."""
 SO_FAR = {
     "view.overview": "what is known of a program is told at each pause",
     "view.source": "the source and Dynamo's graph are there; the pane beside them says what comes",
     "preset.source": "the same",
     "view.bench": "a bench is no stage: it runs the program by itself",
     "view.ledger": "the same",
-    "ledger.run": "the same",
     "history.back": "it leads back to the ledger",
     "pane.add": "it is empty until something is chosen for it",
 }

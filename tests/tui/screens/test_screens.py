@@ -16,6 +16,7 @@ from tests.tui.screens.kept import FOLDER, Shot, as_text, problem_of, shot_of
 from tests.tui.test_live_capture import FakeCapture
 
 SIZES = ((80, 24), (120, 40), (200, 50))
+MOST_LOOKS = 50
 WITH_STYLES = (120, 40)
 """Styles are kept at one size: at the others they are the same on other cells."""
 
@@ -72,7 +73,7 @@ async def drawn(
         await driver.until(lambda: situation.shows in driver.screen)
         shots = {}
         for theme in themes:
-            driver.app.theme = f"fx-{theme}" if theme in ("dark", "light") else driver.app.theme
+            driver.app.theme = "fx-light" if theme == "light" else "fx-dark"
             shots[theme] = await at_rest(driver)
         if situation.pauses:
             capture.end()
@@ -83,12 +84,15 @@ async def at_rest(driver: Driver) -> Shot:
     """Draw the screen when nothing changes any more: no work beside it, no blinking cursor."""
     for line in driver.app.screen.query(Input):
         line.cursor_blink = False
-    last, now = None, shot_of(driver.app)
-    while last != now:
+    last = shot_of(driver.app)
+    for _ in range(MOST_LOOKS):
         await driver.settle()
         await driver.settle()
-        last, now = now, shot_of(driver.app)
-    return now
+        now = shot_of(driver.app)
+        if now == last:
+            return now
+        last = now
+    raise AssertionError(f"the screen does not come to rest:\n{driver.screen}")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")

@@ -14,7 +14,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs clean
+.PHONY: help demo test fuzz newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ wheel: $(READY) ## build the wheel and use it without the source tree
 docs: $(READY) ## the generated parts of docs/: key table, screenshots
 	$(BIN)/python docs/write_keys.py
 	$(BIN)/python docs/take_screenshots.py
+
+snapshots: $(READY) ## draw the kept screens anew; then look at them with git diff (tests/tui/screens)
+	$(BIN)/python -m pytest tests/tui/screens -n 2 --update-screens $(ARGS)
 
 clean: ## forget .venv, .venv-newest and everything built or cached
 	rm -rf $(VENV) $(NEWEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

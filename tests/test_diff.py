@@ -86,7 +86,9 @@ def test_a_break_that_one_side_has_is_named_with_its_line(
     printed = capsys.readouterr().out
     line = 1 + PROGRAM.splitlines().index("        {between}")
     assert f"breaks at net.py:{line}" in printed
-    assert [words.split()[2:] for words in printed.splitlines() if words.startswith("graphs")] == [["2", "≠"]]
+    assert [words.split()[2:] for words in printed.splitlines() if words.startswith("graphs")] == [
+        ["2", "≠", "+1", "(+100", "%)"]
+    ]
 
 
 def test_two_backends_are_named_beside_what_only_one_of_them_makes(

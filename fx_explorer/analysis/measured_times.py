@@ -9,28 +9,10 @@ from fx_explorer.session import SessionReader
 
 Measurements = dict[model.Measured, model.Measurement]
 
-_KINDS: dict[model.Measured, str] = {"forward": "running took, forward", "forward+backward": "running took, with backward"}
-
 
 def measured(reader: SessionReader, variant: model.Compilation) -> Measurements:
     """Return the last measurement of each kind; empty when nothing was measured."""
     return {row.what: row for row in reader.rows(model.Measurement, compilation=variant.id)}
-
-
-def run_times(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[tuple[str, str, str]]:
-    """Return (kind in words, left, right) of each kind that was measured for either side."""
-    sides = [measured(reader, variant) for variant in (left, right)]
-    return [
-        (words, _took(sides[0].get(what)), _took(sides[1].get(what))) for what, words in _KINDS.items() if _any(sides, what)
-    ]
-
-
-def _any(sides: list[Measurements], what: model.Measured) -> bool:
-    return any(what in side for side in sides)
-
-
-def _took(row: model.Measurement | None) -> str:
-    return "not measured" if row is None else with_spread(row.median_s, row.iqr_s)
 
 
 def with_spread(median_s: float, iqr_s: float) -> str:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fx_explorer.analysis.comparing.figure import DIFFERS
 from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
 from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pairs
@@ -126,8 +127,10 @@ def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> 
     column = max(16, *(len(name) + 2 for name in names))
     yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"
     for figure in figures:
-        mark = "  ≠" if figure.differs and figure.what != COMPILE_TIME else ""
-        yield f"{figure.what:<{width}}{figure.left:>{column}}{figure.right:>{column}}{mark}"
+        mark = " " if figure.what == COMPILE_TIME else "≠"
+        words = "" if figure.change == DIFFERS else figure.change
+        change = f"  {mark} {words}".rstrip() if figure.differs else ""
+        yield f"{figure.what:<{width}}{figure.left:>{column}}{figure.right:>{column}}{change}"
     for name, one, other in ((names[0], left, right), (names[1], right, left)):
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"

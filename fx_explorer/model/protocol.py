@@ -228,7 +228,7 @@ class Command:
             raise TypeError("a command is a JSON object")
         command = checked(cls(**{**fields, "changes": Changes.from_json(fields.get("changes", {}))}))
         if command.kind == "run_to" and command.gate is None:
-            raise ValueError(f"run_to needs a gate: one of {', '.join(GATES)}")
+            raise ValueError(f"run_to needs a pause: one of {', '.join(GATES)}")
         return command
 
 

@@ -1,4 +1,6 @@
-"""Values of the compiler's options: what a person types, and whether an option takes it. Pure."""
+"""Values of the compiler's options: what a person types, whether an option takes it, and how it is
+written, as in Python. Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import ast
 import difflib
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fx_explorer.model.rows.stepping import Setting
 from fx_explorer.model.setting_types import choices_of, fits, is_plain, is_same, members
@@ -15,14 +17,14 @@ FEW = 8
 """This many allowed values are listed in a message."""
 
 _WORDS = {
-    "bool": "true or false",
+    "bool": "True or False",
     "int": "a whole number",
     "float": "a number",
     "str": "a text",
     "list": "a list, such as [1, 2]",
     "tuple": "a list, such as [1, 2]",
     "dict": 'a dict, such as {"name": 1}',
-    "Any": "plain data, written as JSON",
+    "Any": "plain data, such as True, 1.5 or [1, 2]",
 }
 
 
@@ -40,16 +42,16 @@ def problem_of(setting: Setting, value: object) -> str:
 
 
 def expected(setting: Setting) -> str:
-    """Say what ``setting`` takes, for people: ``a whole number or null``, ``"all" or "none"``."""
+    """Say what ``setting`` takes, for people: ``a whole number or None``, ``"all" or "none"``."""
     if setting.choices:
-        return one_of(setting.choices) if len(setting.choices) <= FEW else f"one of {len(setting.choices)} names"
+        return one_of(as_python(setting.choices)) if len(setting.choices) <= FEW else f"one of {len(setting.choices)} names"
     return " or ".join(_in_words(member) for member in members(setting.type))
 
 
 def _in_words(member: str) -> str:
     if member == "None":
-        return "null"
-    return one_of(choices_of(member)) if member.startswith("Literal[") else _WORDS.get(member, member)
+        return "None"
+    return one_of(as_python(choices_of(member))) if member.startswith("Literal[") else _WORDS.get(member, member)
 
 
 def one_of(texts: Sequence[str]) -> str:
@@ -59,28 +61,67 @@ def one_of(texts: Sequence[str]) -> str:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, default=repr, ensure_ascii=False)
+    text = python_text(value)
     text = text if len(text) <= 60 else text[:59] + "…"
     return f"the text {text}" if isinstance(value, str) else text
 
 
 def _hint(setting: Setting, value: object) -> str:
     near = difflib.get_close_matches(json.dumps(value, default=repr), setting.choices, n=2)
-    return f"; did you mean {one_of(near)}?" if near else ""
+    return f"; did you mean {one_of(as_python(near))}?" if near else ""
 
 
 def parse_value(setting: Setting, text: str) -> object:
-    """Parse what a person typed as a value of ``setting``: JSON, Python (``True``, ``None``,
-    ``'a'``) or a bare word for a text.
+    """Parse what a person typed as a value of ``setting``: Python (``True``, ``None``, ``'a'``,
+    ``1e-3``), JSON, or a bare word for a text.
 
     The first reading that the option takes counts, so ``8`` is a number for one option and a text
-    for another. Raises ValueError, with a message for people, when it takes none.
+    for another. Raises ValueError, with a message for people, when it takes none, or when a text,
+    list or dict that was begun has no end.
     """
+    unfinished = _unfinished(setting, text.strip())
+    if unfinished:
+        raise ValueError(f"{setting.full_name} takes {expected(setting)}; {unfinished}")
     readings = list(_readings(text.strip()))
     for reading in readings:
         if not problem_of(setting, reading):
             return reading
     raise ValueError(problem_of(setting, readings[0]))
+
+
+def _unfinished(setting: Setting, text: str) -> str:
+    """Say where a text in quotes, a list or a dict does not read as Python; empty for all else. A
+    bare text may begin with a bracket where the option takes any text.
+    """
+    if not text or not setting.type or text[0] not in _QUOTES + _BRACKETS:
+        return ""
+    if text[0] in _BRACKETS and not problem_of(setting, text):
+        return ""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        # Not JSON, which is only one of the spellings.
+        return _python_problem(text)
+    return ""
+
+
+_QUOTES = "\"'"
+_BRACKETS = "[({"
+"""What begins with one of these is meant as Python, and is no bare word."""
+
+
+def _python_problem(text: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an odd escape in what is being typed
+            ast.literal_eval(text)
+    except SyntaxError as error:
+        return f"Python does not read this: {error.msg} (character {error.offset or 1})"
+    except ValueError:
+        return "only plain values are taken: numbers, texts in quotes, True, False, None, lists and dicts"
+    except (RecursionError, MemoryError):
+        return "this is nested too deeply"
+    return ""
 
 
 def _readings(text: str) -> Iterator[object]:
@@ -111,10 +152,24 @@ def _as_json(value: object) -> object:
     return [_as_json(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def text_of(setting: Setting, value: object) -> str:
-    """Return how to type ``value``, so that parse_value gives it back: a text is without its quotes
-    where that is clear.
+def python_text(value: object) -> str:
+    """Return plain data as Python writes it, texts in double quotes: ``True``, ``None``, ``"all"``.
+    ``parse_value`` gives it back.
     """
-    if isinstance(value, str) and value and value == value.strip() and next(_readings(value), None) == value:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{python_text(key)}: {python_text(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(python_text, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def as_python(values: Iterable[str]) -> list[str]:
+    """Return values that a session holds as JSON, as Python writes them; what is no JSON, as it is."""
+    return [_as_python(value) for value in values]
+
+
+def _as_python(value: str) -> str:
+    try:
+        return python_text(json.loads(value))
+    except (ValueError, RecursionError):  # the file may be anybody's
         return value
-    return json.dumps(value, ensure_ascii=False)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.comparing.figure import Figure
 from fx_explorer.analysis.comparing.kernel_pairs import KernelPair, code_diff, kernel_pairs
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated
 from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pairs
@@ -26,7 +27,7 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
         "schema": SCHEMA,
         "left": names[0],
         "right": names[1],
-        "figures": [{"what": one.what.strip(), "left": one.left, "right": one.right} for one in figures_of_both(left, right)],
+        "figures": [_figure(one) for one in figures_of_both(left, right)],
         "graph_breaks": {
             "only_left": [_break(one) for one in breaks_of_one(left, right)],
             "only_right": [_break(one) for one in breaks_of_one(right, left)],
@@ -34,6 +35,10 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
         "published": [_stage(one) for one in stage_pairs(left, right)],
         "kernels": [_pair(left, right, one) for one in kernel_pairs(left, right)],
     }
+
+
+def _figure(one: Figure) -> Json:
+    return {"what": one.what.strip(), "left": one.left, "right": one.right, "difference": one.change}
 
 
 def _stage(one: StagePair) -> Json:

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from fx_explorer.analysis.comparing.compare import Figure, figures
+from fx_explorer.analysis.comparing.compare import figures
+from fx_explorer.analysis.comparing.figure import Figure
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
@@ -377,7 +378,7 @@ class Stages:
 
 def _check_gate(gate: str, allowed: Collection[Gate] = GATES) -> None:
     if gate not in allowed:
-        raise UsageError(f"There is no gate {gate!r} here: it is one of {', '.join(allowed)}.")
+        raise UsageError(f"There is no pause {gate!r} here: it is one of {', '.join(allowed)}.")
 
 
 def _no_notices(notice: Notice) -> None:

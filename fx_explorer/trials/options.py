@@ -4,15 +4,14 @@ by figure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.compare import Figure
+from fx_explorer.analysis.comparing.figure import Figure, Wanted, count_figure, seconds_figure
 from fx_explorer.analysis.figures import SessionFigures, session_figures
-from fx_explorer.analysis.words import seconds
 from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
 
@@ -70,10 +69,16 @@ _WORDS = {
     "kernels": "kernels",
 }
 
+_WANTED: dict[str, Wanted] = dict.fromkeys(("graph_breaks", "graph_break_hits", "left_to_python", "recompiles"), "less")
+"""Figures of which fewer are better, whatever the program is."""
+
 
 def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
-    rows = [Figure(words, f"{getattr(before, name):,}", f"{getattr(after, name):,}") for name, words in _WORDS.items()]
-    return [*rows, Figure("compiling took", seconds(before.compile_s), seconds(after.compile_s))]
+    rows = [
+        count_figure(words, getattr(before, name), getattr(after, name), wanted=_WANTED.get(name, ""))
+        for name, words in _WORDS.items()
+    ]
+    return [*rows, seconds_figure("compiling took", before.compile_s, after.compile_s)]
 
 
 def ended_in_words(after: Outcome, before: Outcome | None) -> str:
@@ -86,4 +91,4 @@ def ended_in_words(after: Outcome, before: Outcome | None) -> str:
 
 def settings_in_words(settings: Mapping[str, object]) -> str:
     """Return settings as text: ``compile.mode = "max-autotune", dynamo.recompile_limit = 2``."""
-    return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
+    return ", ".join(f"{name} = {python_text(value)}" for name, value in settings.items())

@@ -11,6 +11,7 @@ import gc
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from textual import events, on, work
@@ -26,7 +27,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui import corner_message
-from fx_explorer.tui.availability import OF_KERNELS, Compiler, Situation, has_no_kernel, why_not
+from fx_explorer.tui.availability import SHOWN_ANYWAY, Compiler, Situation, needs_the_rest, why_not
 from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
@@ -134,6 +135,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self._told_unreadable: set[str] = set()
         self._told_moved: set[str] = set()
         """Old keys that were told."""
+        self._not_wanted: set[tuple[Path, str]] = set()
+        """Session and command: the user did not want to go on for it."""
 
     # start
 
@@ -281,7 +284,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             state = header.CaptureState("▷", "starting", "running")
         if self.controllers.capturing.is_watching:
             state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
-        return name, header.conditions(reader) if reader else "", state
+        paused_in = live.waiting.compilation if live and live.waiting else ""
+        return name, header.conditions(reader, paused_in) if reader else "", state
 
     async def action_cancel(self) -> None:
         """Stop what is running on Escape, and keep what was found."""
@@ -373,18 +377,40 @@ class ExplorerApp(TellsUnreadable, App[int]):
         await self.controllers.carry_out(action)
 
     async def action_run_command(self, command_id: str) -> None:
-        """Run a command for a click in the footer, or a choice in the palette. What needs kernels asks
-        whether to go on first, while the compiler waits and there is none.
+        """Run a command for a click in the footer, or a choice in the palette. What needs a stage that
+        is still ahead asks whether to go on first, while the compiler pauses.
         """
-        if command_id in OF_KERNELS and self.controllers.stepping.pauses and has_no_kernel(self.services.stepped_session):
-            await self._go_on_then(command_id)
-        else:
+        is_view = command_id.startswith("view.") and command_id != "view.candidates"  # views are shown first: view_shown
+        if is_view or not self._asks_to_go_on(command_id):
             await self._run_command(command_id)
+        else:
+            await self._go_on_then(command_id)
+
+    @on(Explorer.ViewShown)
+    async def view_shown(self, event: Explorer.ViewShown) -> None:
+        """Ask whether to go on, over a view that is empty because its stage is still ahead."""
+        if self._asks_to_go_on(f"view.{event.view}"):
+            await self._go_on_then(f"view.{event.view}")
+
+    def _asks_to_go_on(self, command_id: str) -> bool:
+        """Return whether a command needs a stage that is ahead. What can be shown anyway asks once a
+        capture.
+        """
+        reader = self.services.stepped_session
+        was_told = reader is not None and (reader.path, command_id) in self._not_wanted
+        return not was_told and needs_the_rest(command_id, replace(self._situation(), reader=reader))
 
     @conversation("go on first", "ask whether to go on, for what needs the rest")
     async def _go_on_then(self, command_id: str) -> None:
         words = f"“{by_id(command_id).title}”"
-        await self.controllers.stepping.go_on_then(words, lambda: self._run_command(command_id))
+        reader = self.services.stepped_session
+        if await self.controllers.stepping.go_on_then(words, lambda: self._run_command(command_id)):
+            return
+        is_shown = command_id in SHOWN_ANYWAY
+        if reader and (is_shown or command_id.startswith("view.")):
+            self._not_wanted.add((reader.path, command_id))
+        if is_shown:
+            await self._run_command(command_id)
 
     async def _run_command(self, command_id: str) -> None:
         command = by_id(command_id)

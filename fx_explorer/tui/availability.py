@@ -33,8 +33,6 @@ class Situation:
 
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
-OF_KERNELS = ("preset.below", "view.candidates", "kernel.passes", "kernel.bench")
-"""Commands that are there while the compiler waits and no kernel is made: they go on first."""
 NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights")
 NEEDS_NO_SESSION = ("capture.again", "capture.watch", "app.theme", "app.palette", "app.help", "app.quit", "capture.cancel")
 
@@ -53,7 +51,7 @@ def why_not(command_id: str, now: Situation) -> str:
         return "Only for a program that is captured with --gpu."
     if now.reader is None:
         return "" if command_id in NEEDS_NO_SESSION or command_id.startswith("view.") else "Nothing is captured yet."
-    if command_id in OF_KERNELS and now.compiler == "pauses" and has_no_kernel(now.reader):
+    if needs_the_rest(command_id, now):
         return ""
     check = _OF_SESSION.get(command_id)
     return check(now.reader) if check else _why_not_in_panes(command_id, now)
@@ -77,9 +75,59 @@ def _why_not_in_panes(command_id: str, now: Situation) -> str:
     return ""
 
 
-def has_no_kernel(reader: SessionReader | None) -> bool:
-    """Return whether nothing was compiled as far as a kernel."""
-    return reader is not None and not reader.count(model.Kernel)
+def needs_the_rest(command_id: str, now: Situation) -> bool:
+    """Return whether the compiler pauses before the stage that a command needs. Such a command asks
+    whether to go on to the end, and is carried out then.
+    """
+    lacks = LACKS.get(command_id)
+    return lacks is not None and now.compiler == "pauses" and now.reader is not None and lacks(now.reader)
+
+
+def _lacks_kernels(reader: SessionReader) -> bool:
+    return not reader.count(model.Kernel)
+
+
+def _lacks_autograd(reader: SessionReader) -> bool:
+    """Return whether AOTAutograd has made nothing yet of any graph."""
+    stages: tuple[model.Stage, ...] = ("joint", "forward", "backward", "post_grad")
+    return not any(reader.count(model.Graph, stage=stage) for stage in stages)
+
+
+def _lacks_guards(reader: SessionReader) -> bool:
+    return not reader.count(model.Guard)
+
+
+def _lacks_times(reader: SessionReader) -> bool:
+    return not reader.count(model.Span)
+
+
+def _has_not_ended(reader: SessionReader) -> bool:
+    return reader.meta("outcome") is None
+
+
+LACKS: dict[str, Callable[[SessionReader], bool]] = {
+    "view.guards": _lacks_guards,
+    "view.kernels": _lacks_kernels,
+    "view.memory": _lacks_autograd,
+    "view.time": _lacks_times,
+    "view.step_memory": _lacks_kernels,
+    "view.candidates": _lacks_kernels,
+    "preset.backward": _lacks_autograd,
+    "preset.joint": _lacks_autograd,
+    "preset.below": _lacks_kernels,
+    "kernel.passes": _lacks_kernels,
+    "kernel.bench": _lacks_kernels,
+    "copy.kernel": _lacks_kernels,
+    "breaks.fix": _has_not_ended,
+}
+"""Commands that need a stage which may be ahead → whether a session lacks what it makes. A fix is
+tried against the figures of a whole capture.
+"""
+
+SHOWN_ANYWAY = ("preset.backward", "preset.joint", "breaks.fix")
+"""Commands that are carried out too when the user does not want to go on: what they show says what
+is missing. Views are shown before anything is asked.
+"""
 
 
 def _no_kernel(reader: SessionReader) -> str:

@@ -109,7 +109,7 @@ class Channel:
             elif command.kind == "quit":
                 end_group()
             else:
-                self.send(Notice("refused", text="The worker is at no gate now: it compiles, or runs the program."))
+                self.send(Notice("refused", text="The worker is at no pause now: it compiles, or runs the program."))
         if self._commands:
             end_group()  # the client is gone: nobody is left to stop us later
 

@@ -91,7 +91,7 @@ class Outcomes:
             self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
         except LeftAtGate:
-            return Outcome("cancelled", f"aborted at a gate while {self._progress.activity}; what was captured is kept")
+            return Outcome("cancelled", f"aborted at a pause while {self._progress.activity}; what was captured is kept")
         except SystemExit as leaving:
             return self._left(leaving)
         except TargetError as error:

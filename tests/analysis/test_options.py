@@ -83,11 +83,11 @@ def test_values_are_told_with_who_set_them(tmp_path: Path) -> None:
         OptionInForce(0, "dynamo.recompile_limit", "not JSON", "program"),
     ]
     found = console(rows, tmp_path)
-    told = ['"max-autotune": set at train.py:5 for f', "null: the default for g and h"]
+    told = ['"max-autotune": set at train.py:5 for f', "None: the default for g and h"]
     assert origins(found["compile.mode"], tmp_path) == told
     assert (found["compile.mode"].set_by, found["compile.mode"].values) == ("program", ('"max-autotune"', "null"))
-    assert origins(found["compile.fullgraph"]) == ["true: an option of fx-explorer"]
-    assert origins(found["dynamo.automatic_dynamic_shapes"]) == ["false: set by the program, or by its argument dynamic"]
+    assert origins(found["compile.fullgraph"]) == ["True: an option of fx-explorer"]
+    assert origins(found["dynamo.automatic_dynamic_shapes"]) == ["False: set by the program, or by its argument dynamic"]
     assert (found["dynamo.recompile_limit"].in_force, found["dynamo.recompile_limit"].is_changed) == ((), False)
 
 
@@ -209,12 +209,12 @@ def test_a_script_is_asked_and_another_value_tried(tmp_path: Path, capsys: pytes
     capsys.readouterr()
     code, out, _ = run(capsys, session)
     assert code == 0
-    assert "▲ compile.dynamic = false" in out
-    assert f"false: set at {file}:4" in out
+    assert "▲ compile.dynamic = False" in out
+    assert f"False: set at {file}:4" in out
     assert run(capsys, session, "--name", "fullgraph")[1].startswith("compile.fullgraph\n")
     assert run(capsys, session, "--name", "fullgrap")[0] == 2
     code, out, _ = run(capsys, session, "--try", "compile.dynamic=True", "--format", "json")
     figures = {one["what"]: (one["before"], one["after"]) for one in json.loads(out)["figures"]}
     assert (code, figures["graphs"], figures["recompiles"]) == (0, ("3", "1"), ("2", "0"))
     code, _, err = run(capsys, session, "--try", "compile.dynamic=perhaps")
-    assert (code, "compile.dynamic takes true, false or null" in err) == (2, True)
+    assert (code, "compile.dynamic takes True, False or None" in err) == (2, True)

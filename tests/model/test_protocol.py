@@ -26,7 +26,7 @@ def test_a_command_comes_back_as_it_was_sent() -> None:
 NONE: dict[str, object] = {
     "dance": {"kind": "dance"},
     "nowhere": {"kind": "again", "gate": "nowhere"},
-    "run_to needs a gate": {"kind": "run_to"},
+    "run_to needs a pause": {"kind": "run_to"},
     "direction": {"kind": "again", "direction": "sideways"},
     "compilation": {"kind": "again", "compilation": 3},
     "JSON object": ["go"],

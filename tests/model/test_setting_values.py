@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 
@@ -10,7 +11,7 @@ import pytest
 from fx_explorer.argument_types import option as option_of_the_command_line
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_types import choices_of, declared, fits, plain_type
-from fx_explorer.model.setting_values import parse_value, problem_of, text_of
+from fx_explorer.model.setting_values import parse_value, problem_of, python_text
 
 
 def option(type_text: str, name: str = "x", choices: tuple[str, ...] = ()) -> Setting:
@@ -73,17 +74,28 @@ def test_json_python_and_bare_words_are_read(type_text: str, typed: str, value: 
 @pytest.mark.parametrize(
     ("type_text", "typed", "message"),
     [
-        ("bool", "1", "inductor.x takes true or false, not 1"),
-        ("bool", "yes", 'inductor.x takes true or false, not the text "yes"'),
+        ("bool", "1", "inductor.x takes True or False, not 1"),
+        ("bool", "yes", 'inductor.x takes True or False, not the text "yes"'),
         ("int", "lots", 'inductor.x takes a whole number, not the text "lots"'),
         ("int", "", 'inductor.x takes a whole number, not the text ""'),
-        ("int", "true", "inductor.x takes a whole number, not true"),
-        ("int | None", "1.5", "inductor.x takes a whole number or null, not 1.5"),
-        ("float", "NaN", "inductor.x takes a number, not NaN"),
+        ("int", "true", "inductor.x takes a whole number, not True"),
+        ("int | None", "1.5", "inductor.x takes a whole number or None, not 1.5"),
+        ("float", "NaN", "inductor.x takes a number, not nan"),
         ("list[int]", "[1, 'a']", 'inductor.x takes list[int], not [1, "a"]'),
         ("tuple[int, int]", "[1]", "inductor.x takes tuple[int, int], not [1]"),
         ("dict[str, int]", "{1: 2}", 'inductor.x takes dict[str, int], not the text "{1: 2}"'),
         ("Literal['none', 'all']", "al", 'inductor.x takes "none" or "all", not the text "al"; did you mean "all"?'),
+        (
+            "list",
+            "[1, 2",
+            "inductor.x takes a list, such as [1, 2]; Python does not read this: '[' was never closed (character 1)",
+        ),
+        (
+            "str",
+            '"a" + f()',
+            "inductor.x takes a text; only plain values are taken: "
+            "numbers, texts in quotes, True, False, None, lists and dicts",
+        ),
         ("", "1", "inductor.x holds a Python object and cannot be set from here; set it in your own program"),
     ],
 )
@@ -123,10 +135,19 @@ def test_a_tuple_travels_as_a_list_and_becomes_one_again() -> None:
     assert declared(wanted.type, None) is None
 
 
-@pytest.mark.parametrize("value", ["plain", "true", "8", "", " a ", "it's", '"', None, True, 1.5, ["a"]])
-def test_what_is_shown_for_editing_reads_back_as_the_same_value(value: object) -> None:
+@pytest.mark.parametrize(
+    "value", ["plain", "true", "8", "", " a ", "it's", '"', "[a", None, True, 1.5, 1e-30, ["a", None], {"a": [True]}]
+)
+def test_what_is_shown_for_editing_is_python_and_reads_back_as_the_same_value(value: object) -> None:
     kind = "str" if isinstance(value, str) else "Any"
-    assert parse_value(option(kind), text_of(option(kind), value)) == value
+    assert parse_value(option(kind), python_text(value)) == value
+    assert ast.literal_eval(python_text(value)) == value
+
+
+def test_a_bare_text_may_begin_with_a_bracket_and_none_with_a_quote_that_has_no_end() -> None:
+    assert parse_value(option("str"), "[a-z]+") == "[a-z]+"
+    with pytest.raises(ValueError, match="unterminated string literal"):
+        parse_value(option("str"), '"ATEN,TRITON')
 
 
 def test_true_is_not_the_number_one() -> None:

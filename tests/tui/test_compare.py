@@ -38,6 +38,8 @@ async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_differe
         driver.app.push_screen(screen)
         await driver.until(lambda: "Backward · post-grad: " in driver.screen)
         assert "[0/0] beside [0/0~1] · MLP.forward" in driver.screen
+        assert "variant 1: compiled again from" in driver.screen
+        assert "difference" in driver.screen
         assert "kernels: 3 beside 3" in driver.screen  # the cursor begins on the first figure
         assert "mm = aten.mm(tangent, w)" in driver.screen
         assert "gelu_backward = aten.gelu_backward" in driver.screen
@@ -94,3 +96,5 @@ def test_the_first_document_to_compare_is_one_that_both_made() -> None:
     assert first_to_compare([shared, alone, both]) == 2
     assert first_to_compare([shared, alone]) == 1
     assert first_to_compare([shared]) == 0
+    longer = DocumentPair(mine, Document("graph", 3, line_count=5))
+    assert first_to_compare([shared, both, longer]) == 2

@@ -137,7 +137,7 @@ async def test_two_options_are_found_changed_and_handed_over() -> None:
         assert "how many nodes to allow into a single fusion" in hands.screen
         await hands.press("enter")
         await hands.type("8")
-        assert "✓ a whole number" in hands.screen
+        assert "✓ 8 · takes a whole number" in hands.screen
         await hands.press("enter")
         assert "inductor.max_fusion_size = 8" in hands.screen
         await hands.type("back")
@@ -156,8 +156,67 @@ async def test_a_wrong_value_is_said_while_it_is_typed_and_not_taken() -> None:
         assert 'inductor.max_fusion_size takes a whole number, not the text "lots"' in hands.screen
         await hands.press("enter")
         assert hands.app.dialog.edited is not None
-        await hands.press("escape", "escape")
+        await hands.press("escape")
+        assert "What you typed for inductor.max_fusion_size cannot be kept" in hands.screen
+        assert "n drops it · esc goes back to it" in hands.screen
+        await hands.press("y")  # nothing can be kept
+        await hands.press("n", "escape")
         assert hands.app.answers == [{}]
+
+
+async def test_escape_asks_what_becomes_of_a_value_that_was_typed_and_not_taken() -> None:
+    async with opened() as hands:
+        await hands.type("max_fusion")
+        await hands.press("enter")
+        await hands.type("8")
+        await hands.press("escape")
+        assert "Keep what you typed for inductor.max_fusion_size?" in hands.screen
+        assert "y keeps it · n drops it · esc goes back to it" in hands.screen
+        await hands.press("escape")
+        assert hands.app.dialog.edited is not None
+        assert hands.app.dialog._value.value == "8"
+        await hands.press("escape", "y")
+        assert hands.app.dialog.edited is None
+        assert "inductor.max_fusion_size = 8" in hands.screen
+
+
+async def test_escape_asks_nothing_where_the_value_is_as_it_was() -> None:
+    async with opened() as hands:
+        await hands.type("max_fusion")
+        await hands.press("enter", "escape")
+        assert hands.app.dialog.edited is None
+        await hands.press("escape")
+        assert hands.app.answers == [{}]
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y", {"inductor.max_fusion_size": 8}), ("n", {})])
+async def test_escape_asks_what_becomes_of_values_that_were_taken_and_not_used(key: str, answer: Chosen) -> None:
+    async with opened() as hands:
+        await hands.type("max_fusion")
+        await hands.press("enter")
+        await hands.type("8")
+        await hands.press("enter", "escape")
+        assert "Use what was changed?" in hands.screen
+        assert "y uses it for what follows · n drops it" in hands.screen
+        await hands.press(key)
+        assert hands.app.answers == [answer]
+
+
+async def test_values_are_written_as_python_has_them() -> None:
+    async with opened() as hands:
+        await hands.type("debug")
+        assert "Allowed: True, False" in hands.screen
+        await hands.press("enter")
+        assert hands.app.dialog._value.value == "False"
+        await hands.type("True")
+        await hands.press("enter")
+        assert "inductor.debug = True" in hands.screen
+        await hands.type("memory_budget")
+        await hands.press("enter")
+        await hands.type("1e-3")
+        assert "✓ 0.001 · takes a number or None" in hands.screen
+        await hands.type("[1")
+        assert "✗ functorch.memory_budget takes a number or None; Python does not read this" in hands.screen
 
 
 async def test_allowed_values_are_listed_and_gone_through_by_key() -> None:
@@ -255,9 +314,9 @@ async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
     async with opened(options=options, try_options=try_options, trials=kept) as hands:
         await hands.press("ctrl+r")
         assert tried == [{"compile.backend": "eager"}]
-        assert "recompiles                            2 → 0" in hands.screen
+        assert "recompiles                            2 → 0          −2 (−100 %), better" in hands.screen
         assert "as before: functions left to Python, operations captured, kernels, compiling took" in hands.screen
-        await hands.press("escape")
+        await hands.press("escape", "n")
         assert hands.app.answers == [{}]
     assert [trial.settings for trial in kept] == [{"compile.backend": "eager"}]
     async with opened(options=options, try_options=try_options, trials=kept, chosen={"compile.backend": "eager"}) as hands:

@@ -28,7 +28,7 @@ class SteppedCapture(FakeCapture):
         self.say(Notice("gate", state="begin", gate=gate, compilation="0/0", direction=direction))
 
     def leave(self, gate: Gate, direction: Direction = "") -> None:
-        self.say(Notice("done", text="on to the next gate"))
+        self.say(Notice("done", text="on to the next pause"))
         self.say(Notice("gate", state="end", gate=gate, compilation="0/0", direction=direction))
 
 

@@ -37,9 +37,9 @@ async def test_a_pause_is_in_the_header_the_bar_and_the_footer_and_going_on_show
         assert ". step  c c go on  c t run to  c k skip graph" in driver.screen
         await driver.pilot.press("full_stop")
         await driver.pilot.pause()
-        assert "▷ on to the next gate" in driver.header
+        assert "▷ on to the next pause" in driver.header
         assert capture.sent == [Command("step")]
-        capture.say(Notice("done", text="on to the next gate"))
+        capture.say(Notice("done", text="on to the next pause"))
         capture.say(Notice("gate", state="end", gate="partition", compilation="0/0", direction="backward"))
         await driver.until(lambda: ". step" not in driver.screen)
         capture.say(AT_DYNAMO)

@@ -60,7 +60,7 @@ async def test_aborted_at_a_gate_a_worker_compiles_another_variant(target: Path)
     assert told.gates == ["dynamo", "pre_grad", "end", "dynamo", "end"]
     assert [(row.name, row.status) for row in told.compilations] == [("0/0", "left"), ("0/0~1", "ok")]
     assert told.outcome.kind == "cancelled"
-    assert "aborted at a gate" in told.outcome.message
+    assert "aborted at a pause" in told.outcome.message
 
 
 @pytest.mark.parametrize("pause", ["", "step"])

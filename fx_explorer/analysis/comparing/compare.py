@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.comparing.figure import Figure, count_figure, seconds_figure, size_figure, text_figure
+from fx_explorer.analysis.comparing.run_times import run_times
+from fx_explorer.analysis.comparing.warmth import Warmth, warmth
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
-from fx_explorer.analysis.measured_times import run_times
 from fx_explorer.analysis.regions.annotated_regions import eager_nodes
 from fx_explorer.analysis.saved_values import storage_total
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
@@ -25,22 +27,9 @@ from fx_explorer.analysis.variants.lineage import (
     origin_of,
     saving_variant,
 )
-from fx_explorer.analysis.words import listed, seconds, size
+from fx_explorer.analysis.words import listed, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compile_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the comparison, both sides as text."""
-
-    what: str
-    left: str
-    right: str
-
-    @property
-    def differs(self) -> bool:
-        return self.left != self.right
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +61,39 @@ def figures(reader: SessionReader, left: model.Compilation, right: model.Compila
     count differs.
     """
     found = [_Side(reader, variant) for variant in (left, right)]
-    rows = [Figure("kernels", *(f"{len(side.kernels):,}" for side in found))]
+    rows = [count_figure("kernels", *(len(side.kernels) for side in found))]
     languages = sorted({kernel.language for side in found for kernel in side.kernels})
-    rows += [Figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found)) for name in languages]
-    rows.append(Figure("kernels only here", *_only_here(*(side.names for side in found))))
-    rows.append(Figure("operations, post-grad", *(f"{sum(side.operations.values()):,}" for side in found)))
-    rows.append(Figure("operations run eagerly", *(f"{side.eager:,}" for side in found)))
-    rows.append(Figure("kept for the backward", *(size(side.saved_bytes) for side in found)))
-    rows += [Figure(*each) for each in run_times(reader, left, right)]
-    rows.append(Figure("compiling took", *(seconds(compile_seconds(reader, variant.id)) for variant in (left, right))))
-    rows += _stages(reader, left, right)
+    rows += [count_figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found)) for name in languages]
+    rows.append(text_figure("kernels only here", *_only_here(*(side.names for side in found))))
+    rows.append(count_figure("operations, post-grad", *(sum(side.operations.values()) for side in found)))
+    rows.append(count_figure("operations run eagerly", *(side.eager for side in found)))
+    rows.append(size_figure("kept for the backward", *(side.saved_bytes for side in found)))
+    rows += run_times(reader, left, right)
+    rows += _compile_times(reader, left, right)
     rows += _differing_operations(*(side.operations for side in found))
     return rows
 
 
+def _compile_times(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
+    """Return the time of compiling, whether each side was cold or warm, and the time by stage.
+    Where one was cold and the other was not, none is called better.
+    """
+    sides = [warmth(reader, variant) for variant in (left, right)]
+    remark = f"{_warm(sides[0])} beside {_warm(sides[1])}" if sides[0].is_warm != sides[1].is_warm else ""
+    took = [compile_seconds(reader, variant.id) for variant in (left, right)]
+    whole = seconds_figure("compiling took", *took)
+    each = [whole, *_stages(reader, left, right)]
+    if remark:
+        each = [text_figure(one.what, one.left, one.right, remark=remark if one.difference else "") for one in each]
+    return [each[0], text_figure("  began", *(side.words for side in sides), remark=remark), *each[1:]]
+
+
+def _warm(side: Warmth) -> str:
+    return "warm" if side.is_warm else "cold"
+
+
 def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figure]:
-    each = (Figure(f"  {target}", f"{left[target]:,}", f"{right[target]:,}") for target in sorted({*left, *right}))
+    each = (count_figure(f"  {target}", left[target], right[target]) for target in sorted({*left, *right}))
     found = [figure for figure in each if figure.differs]
     return [Figure("operations that differ", "", ""), *found] if found else []
 
@@ -109,8 +115,8 @@ class _Side:
         saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, variant).id)
         self.saved_bytes = storage_total(saved).size_bytes
 
-    def count_of(self, language: str) -> str:
-        return f"{sum(kernel.language == language for kernel in self.kernels):,}"
+    def count_of(self, language: str) -> int:
+        return sum(kernel.language == language for kernel in self.kernels)
 
 
 def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
@@ -145,10 +151,17 @@ def _stages(reader: SessionReader, left: model.Compilation, right: model.Compila
     stages: list[model.Stage | None] = [
         stage for stage in (*model.STAGES, None) if any((stage or "") in spent for _, spent in sides)
     ]
-    return [
-        Figure(f"  {STAGE_IN_WORDS[stage or '']}", *(_took(variant, stage, spent.get(stage or "")) for variant, spent in sides))
-        for stage in stages
-    ]
+    return [_stage(stage, *((variant, spent.get(stage or "")) for variant, spent in sides)) for stage in stages]
+
+
+def _stage(
+    stage: model.Stage | None, left: tuple[model.Compilation, float | None], right: tuple[model.Compilation, float | None]
+) -> Figure:
+    words = f"  {STAGE_IN_WORDS[stage or '']}"
+    if left[1] is not None and right[1] is not None:
+        return seconds_figure(words, left[1], right[1])
+    sides = [_took(variant, stage, spent) for variant, spent in (left, right)]
+    return text_figure(words, sides[0], sides[1], remark="one side only")
 
 
 def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:

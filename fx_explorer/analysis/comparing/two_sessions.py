@@ -5,18 +5,29 @@ are in kernel_pairs.py.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal, NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.comparing.compare import LANGUAGES, Figure
+from fx_explorer.analysis.comparing.compare import LANGUAGES
+from fx_explorer.analysis.comparing.figure import (
+    Figure,
+    Wanted,
+    count_figure,
+    percentage,
+    seconds_figure,
+    size_figure,
+    text_figure,
+)
+from fx_explorer.analysis.comparing.warmth import cache_hits, caches_of
 from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.kernels.counts import kernel_uses
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.saved_values import saved_total, storage_total
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted as counted_word
-from fx_explorer.analysis.words import seconds, size
+from fx_explorer.analysis.words import size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_by_compilation
 
@@ -26,13 +37,40 @@ COMPILE_TIME = "compiling took"
 
 def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     """Return backends, graphs, breaks, recompiles, guards, kernels by language, memory and time,
-    both sides as text.
+    both sides as text. Where one side alone had graphs from torch's caches, its compile time is not
+    called better.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
-    sides = [_figures(reader, is_summed) for reader in (left, right)]
-    # A side has no figure for a language that none of its kernels is in.
-    figures = [Figure(what, sides[0].get(what, "0"), sides[1].get(what, "0")) for what in dict.fromkeys([*sides[0], *sides[1]])]
-    return [*figures, *_benches(left, right)]
+    sides = [_values(reader, is_summed) for reader in (left, right)]
+    figures = [_figure(what, sides[0].get(what), sides[1].get(what)) for what in dict.fromkeys([*sides[0], *sides[1]])]
+    return [*figures, *_caches(left, right), _compile_time(left, right), *_benches(left, right)]
+
+
+def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
+    """Compare two values of a kind. A side has no value for a language that none of its kernels is
+    in.
+    """
+    known = left or right
+    if known is None or known.kind == "text":
+        return text_figure(what, *(str(one.amount) if one else "0" for one in (left, right)))
+    amounts = [int(one.amount) if one else 0 for one in (left, right)]
+    if known.kind == "size":
+        return size_figure(what, *amounts, wanted=known.wanted)
+    return count_figure(what, *amounts, wanted=known.wanted)
+
+
+def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:
+    """Return whether torch's caches were used, where a side used them."""
+    sides = caches_of(left), caches_of(right)
+    return [] if sides == ("off", "off") else [text_figure("torch's compile caches", *sides)]
+
+
+def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
+    figure = seconds_figure(COMPILE_TIME, *(session_figures(reader).compile_s for reader in (left, right)))
+    hits = [cache_hits(reader) > 0 for reader in (left, right)]
+    if hits[0] == hits[1]:
+        return figure
+    return text_figure(COMPILE_TIME, figure.left, figure.right, remark="warm beside cold" if hits[0] else "cold beside warm")
 
 
 def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
@@ -47,30 +85,43 @@ def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
         if one and other:
             alike = ", no difference shown" if one.low <= other.high and other.low <= one.high else ""
             what = f"a call, {' at '.join(filter(None, (contender, size_words)))}{alike}"
-            figures.append(Figure(what, run_time(one.middle), run_time(other.middle)))
+            figures.append(
+                text_figure(
+                    what,
+                    run_time(one.middle),
+                    run_time(other.middle),
+                    remark="within the spread" if alike else percentage(one.middle, other.middle),
+                )
+            )
     return figures
 
 
-def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
-    """Return the figures of one session. ``is_summed`` adds up what belongs to each version of a
+class _Value(NamedTuple):
+    """One value of one session."""
+
+    kind: Literal["count", "size", "text"]
+    amount: int | str
+    wanted: Wanted = ""
+
+
+def _values(reader: SessionReader, is_summed: bool) -> dict[str, _Value]:
+    """Return the values of one session. ``is_summed`` adds up what belongs to each version of a
     function, because one of the sessions has several.
     """
     of_all = ", all versions" if is_summed else ""
     counted = session_figures(reader)
     languages = Counter(use.kernel.language for use in kernel_uses(reader))
-    saved = saved_total(reader).size_bytes
     return {
-        "backend": _backends(reader),
-        "compilations": f"{counted.compilations:,}",
-        "graphs": f"{counted.graphs:,}",
-        "graph breaks": f"{counted.graph_breaks:,}",
-        "recompiles": f"{counted.recompiles:,}",
-        "guards": f"{counted.guards:,}",
-        f"kernels{of_all}": f"{counted.kernels:,}",
-        **{f"  {LANGUAGES.get(language, language)}": f"{count:,}" for language, count in sorted(languages.items())},
-        f"kept for the backward{of_all}": size(saved),
+        "backend": _Value("text", _backends(reader)),
+        "compilations": _Value("count", counted.compilations),
+        "graphs": _Value("count", counted.graphs),
+        "graph breaks": _Value("count", counted.graph_breaks, "less"),
+        "recompiles": _Value("count", counted.recompiles, "less"),
+        "guards": _Value("count", counted.guards),
+        f"kernels{of_all}": _Value("count", counted.kernels),
+        **{f"  {LANGUAGES.get(one, one)}": _Value("count", count) for one, count in sorted(languages.items())},
+        f"kept for the backward{of_all}": _Value("size", saved_total(reader).size_bytes, "less"),
         **(_by_version(reader) if is_summed else {}),
-        COMPILE_TIME: seconds(counted.compile_s),
     }
 
 
@@ -81,12 +132,12 @@ def _backends(reader: SessionReader) -> str:
     return ", ".join(dict.fromkeys(row.backend for row in reader.rows(model.Compilation) if row.backend)) or "none"
 
 
-def _by_version(reader: SessionReader) -> dict[str, str]:
+def _by_version(reader: SessionReader) -> dict[str, _Value]:
     """Return the kernels and saved values of each version: a call runs one of them."""
     versions = [row for row in reader.rows(model.Compilation, variant_of="") if row.status in ("ok", "broke")]
     kernels = kernels_by_compilation(reader)
     return {
-        f"  [{row.name}]": f"{counted_word(kernels.get(row.id, 0), 'kernel')}, {size(_kept(reader, row))}"
+        f"  [{row.name}]": _Value("text", f"{counted_word(kernels.get(row.id, 0), 'kernel')}, {size(_kept(reader, row))}")
         for row in versions[:MOST_VERSIONS]
     }
 

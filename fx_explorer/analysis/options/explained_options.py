@@ -14,6 +14,7 @@ from fx_explorer.analysis.options.option_words import GROUPS, WORDS, OptionWords
 from fx_explorer.analysis.options.settings import read_settings
 from fx_explorer.analysis.words import listed
 from fx_explorer.model import OptionInForce, Setting
+from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
 
 
@@ -106,12 +107,12 @@ def meaning(option: ExplainedOption, value: str) -> str:
 
 
 def origins(option: ExplainedOption, folder: Path | None = None) -> list[str]:
-    """Return ``false: set at train.py:5 for f``, one per value and who set it. Paths are relative
+    """Return ``False: set at train.py:5 for f``, one per value and who set it. Paths are relative
     to ``folder``.
     """
     functions: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in option.in_force:
-        functions[row.value, _who(row, folder)].append(row.function)
+        functions[as_python((row.value,))[0], _who(row, folder)].append(row.function)
     if len(functions) == 1:
         return [f"{value}: {who}" for value, who in functions]
     return [f"{value}: {who}{_for(names)}" for (value, who), names in functions.items()]

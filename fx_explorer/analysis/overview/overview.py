@@ -173,7 +173,7 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     if not found:
         return
     saved = sum(one.variant.saved_s for one in found)
-    text = f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried from a gate"
+    text = f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried from a pause"
     text += f", which spared {seconds(saved)} of compiling again." if saved else "."
     told = [f"[{one.variant.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}" for one in found]
     detail = listed(told, SHOWN_AT_MOST)

@@ -25,7 +25,7 @@ def check_at_gate(settings: Mapping[str, object]) -> None:
     whole = [name for name in settings if name in WHOLE_CAPTURE]
     if whole:
         raise UsageError(
-            f"{one_of(whole)} decides whether and how Dynamo is entered, so it cannot be changed at a gate; capture again with "
+            f"{one_of(whole)} decides whether and how Dynamo is entered, so it cannot change at a pause; capture again with "
             + " ".join(f"--setting {name}={json.dumps(settings[name])}" for name in whole)
         )
 

@@ -235,4 +235,4 @@ def words(gate: Gate | None, published: str = "") -> str:
 
 _STOPS: dict[Pause, frozenset[Gate]] = {"": frozenset(), "dynamo": frozenset(("dynamo",)), "step": frozenset(GATES)}
 
-_GOING = {"go": "going on", "step": "on to the next gate", "run_to": "on to that gate"}
+_GOING = {"go": "going on", "step": "on to the next pause", "run_to": "on to that pause"}

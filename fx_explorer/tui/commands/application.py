@@ -10,7 +10,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "r",
         "capturing.again",
         "run",
-        "Run: at a gate, go on without pausing again; otherwise capture again.",
+        "Run: at a pause, go on without pausing again; otherwise capture again.",
     ),
     (
         "capture.without_weights",
@@ -38,7 +38,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "escape",
         "cancel",
         "cancel",
-        "Stop the running capture, keeping what was found (at a gate, press it twice); otherwise close what is open on top.",
+        "Stop the running capture, keeping what was found (at a pause, press it twice); otherwise close what is open on top.",
     ),
 )
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from fx_explorer.tui.commands.command import HelpEntry, declared
 
 _STEPPING: tuple[HelpEntry, ...] = (
-    ("step.next", "full_stop", "stepping.step", "step", "Go on to the next gate, and pause there."),
+    ("step.next", "full_stop", "stepping.step", "step", "Go on to the next pause, after the next stage."),
     ("step.go", "c c", "stepping.go_on", "go on", "Go on without pausing again."),
-    ("step.run_to", "c t", "stepping.run_to", "run to", "Go on to a gate you choose."),
+    ("step.run_to", "c t", "stepping.run_to", "run to", "Go on, and pause after the stage you choose."),
     ("step.skip", "c k", "stepping.skip_graph", "skip graph", "Do not compile this graph: run it eagerly, and go on."),
     ("step.abort", "c x", "stepping.abort_compile", "abort", "Give up what is being compiled; what was captured is kept."),
     (
@@ -24,7 +24,7 @@ _STEPPING: tuple[HelpEntry, ...] = (
         "c p",
         "edits.apply_pass",
         "pass file",
-        "Apply a Python file with a function pass_(gm) to the graph at this gate.",
+        "Apply a Python file with a function pass_(gm) to the graph at this pause.",
     ),
     ("step.again", "c a", "edits.again_from", "again from", "Compile another variant, from a stage that is finished."),
     (

@@ -120,7 +120,7 @@ class Capturing:
             self._stepping.abort_compile()  # another variant: the program is through, and stays at hand
         elif waiting and self._stop_asked is not waiting:
             self._stop_asked = waiting
-            told = "The compiler waits at a gate. Escape again stops the capture; r goes on, c x gives up what it compiles."
+            told = "The compiler pauses. Escape again stops the capture; r goes on, c x gives up what it compiles."
             self._services.notify(told)
         else:
             await captures.stop()

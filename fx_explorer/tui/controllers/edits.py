@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fx_explorer.trials.options import OptionTrial
 
 NOTHING_MARKED = (
-    "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."
+    "Nothing was marked by hand. Go to a node, or to a line of your source, and press c m: then this shows the marks as a diff."
 )
 
 

@@ -21,7 +21,7 @@ from fx_explorer.tui.status.next_stage import next_key
 REFUSED_S = 20
 """Why something was refused is read in peace."""
 
-NOTHING_WAITS = "The compiler is working: it listens at its next gate. c x gives up what it compiles now."
+NOTHING_WAITS = "The compiler is working: it listens at its next pause. c x gives up what it compiles now."
 NOTHING_LEFT = "Everything is compiled, and nothing waits. c a compiles another variant from a stage that is finished."
 SAVED = (
     "This is a saved session: there is no compiler to step through. v t shows what each stage did. "
@@ -97,14 +97,20 @@ class Stepping:
         waiting = self._services.captures.waiting
         return waiting is not None and waiting.gate is not None
 
-    async def go_on_then(self, what: str, then: Callable[[], Awaitable[None]]) -> None:
+    async def go_on_then(self, what: str, then: Callable[[], Awaitable[None]]) -> bool:
         """Ask whether to go on to the end, for something that needs all stages, and do that when
-        everything is compiled. ``what`` completes “goes on, then …”.
+        everything is compiled. ``what`` completes “goes on, then …”. Returns whether it goes on.
         """
         question = f"Not compiled yet: go on to the end, then {what}?"
-        if await ask(self.app, Consent(question, "The compiler waits, and this needs what comes later.")) and self.pauses:
-            self._then = then
-            self.send(Command("go"), f"going on, then {what}")
+        if (
+            not await ask(self.app, Consent(question, "The compiler pauses, and this needs what comes later."))
+            or not self.pauses
+        ):
+            return False
+        self._then = then
+        self._shows_next_stage = False
+        self.send(Command("go"), f"going on, then {what}")
+        return True
 
     def do_what_waited(self) -> None:
         """Do what waited for everything to be compiled; forget it when the capture is over without."""
@@ -118,7 +124,7 @@ class Stepping:
     # straight on
 
     def step(self) -> None:
-        self._shows_next_stage = self._leave_gate(Command("step"), "on to the next gate")
+        self._shows_next_stage = self._leave_gate(Command("step"), "on to the next pause")
 
     def go_on(self) -> None:
         self._shows_next_stage = False
@@ -127,7 +133,7 @@ class Stepping:
     def skip_graph(self) -> None:
         self._leave_gate(Command("skip"), "running this graph eagerly")
 
-    @conversation("run to", "choose the gate to run to")
+    @conversation("run to", "choose the pause to run to")
     async def run_to(self) -> None:
         if self._at_gate() is None:
             return

@@ -4,7 +4,6 @@ another value.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +19,7 @@ from fx_explorer.analysis.options.explained_options import (
 from fx_explorer.analysis.options.option_words import GROUPS
 from fx_explorer.analysis.options.settings import is_changed, search
 from fx_explorer.model import Setting
+from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.trials.options import OptionTrial, compared, settings_in_words
 from fx_explorer.tui.widgets.row_list import Column, Row
 
@@ -61,17 +61,17 @@ def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[s
     if isinstance(entry, str):
         return ((f"── {entry}", "strong"),)
     name = entry.full_name
-    value, kind = ", ".join(option.values) if option else entry.value, "text"
+    value, kind = ", ".join(as_python(option.values if option else (entry.value,))), "text"
     if (option.is_changed if option else is_changed(entry)) or name in chosen:
         kind = "annotation"
     if name in chosen:
-        value, kind = json.dumps(chosen[name], ensure_ascii=False), "warning"
+        value, kind = python_text(chosen[name]), "warning"
     set_by = option.set_by if option and option.in_force else "" if entry.value == entry.default else "not the default"
     does = explained(entry).does if entry.type else "holds a Python object"
     return (
         (name, "text" if entry.type else "muted"),
         (value, kind),
-        entry.default,
+        *as_python((entry.default,)),
         "" if set_by == "default" else set_by,
         does,
     )
@@ -86,7 +86,7 @@ def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
         parts[0] += f"\n{option.words.does} {option.words.more}".rstrip()
         parts += ["\n".join(_in_force(option)), *filter(None, ["\n".join(_choices(option))])]
     elif setting.choices:
-        parts[0] += f"\nAllowed: {', '.join(setting.choices)}"
+        parts[0] += f"\nAllowed: {', '.join(as_python(setting.choices))}"
     if not setting.type:
         parts[0] += "\nIt cannot be set from here, only in your own program."
     said = setting.help or ("" if option else "torch has no words for it.")
@@ -95,18 +95,24 @@ def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
 
 def _in_force(option: ExplainedOption) -> list[str]:
     if not option.in_force:
-        return [f"When the capture began: {option.setting.value} · default: {option.setting.default}"]
+        value, default = as_python((option.setting.value, option.setting.default))
+        return [f"When the capture began: {value} · default: {default}"]
     rows = [f"In force: {origin}" for origin in origins(option, Path.cwd())]
-    return rows if option.values == (option.setting.default,) else [*rows, f"Default: {option.setting.default}"]
+    return (
+        rows
+        if option.values == (option.setting.default,)
+        else [*rows, *(f"Default: {one}" for one in as_python((option.setting.default,)))]
+    )
 
 
 def _choices(option: ExplainedOption) -> list[str]:
     """List the values there are words for, one per line; then the others."""
     told = [value for value in choices_in_order(option) if meaning(option, value)]
     others = [value for value in choices_in_order(option) if value not in told]
-    width = max(map(len, told), default=0)
-    lines = [f"{value:<{width}}  {meaning(option, value)}" for value in told]
-    return [*lines, f"{'also' if told else 'allowed'}: {', '.join(others)}"] if others else lines
+    shown = as_python(told)
+    width = max(map(len, shown), default=0)
+    lines = [f"{text:<{width}}  {meaning(option, value)}" for text, value in zip(shown, told, strict=True)]
+    return [*lines, f"{'also' if told else 'allowed'}: {', '.join(as_python(others))}"] if others else lines
 
 
 def trial_in_words(trial: OptionTrial) -> str:
@@ -117,5 +123,5 @@ def trial_in_words(trial: OptionTrial) -> str:
     if trial.outcome.kind == "not_started":
         return "\n".join(lines)
     figures = compared(trial.before, trial.after)
-    lines += [f"  {one.what:<28} {one.left:>10} → {one.right}" for one in figures if one.differs]
+    lines += [f"  {one.what:<28} {one.left:>10} → {one.right:<10} {one.change}" for one in figures if one.differs]
     return "\n".join([*lines, f"as before: {', '.join(one.what for one in figures if not one.differs)}"])

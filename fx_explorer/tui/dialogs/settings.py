@@ -4,7 +4,6 @@ follows or to be tried.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -18,11 +17,12 @@ from textual.widgets import Input, Static
 from fx_explorer.analysis.options.explained_options import ExplainedOption
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import WHOLE_CAPTURE, Setting
-from fx_explorer.model.setting_values import expected, parse_value, text_of
+from fx_explorer.model.setting_values import as_python, expected, parse_value, python_text
 from fx_explorer.trials.options import OptionTrial
 from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import is_under_way
+from fx_explorer.tui.dialogs.keeping import Keep, Keeping
 from fx_explorer.tui.dialogs.option_rows import COLUMNS, OptionEntry, entries, help_of, row_of
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
 from fx_explorer.tui.widgets.line_view import LineView
@@ -37,6 +37,10 @@ NO_SETTINGS = (
     "capture ended before, or it is older than the list."
 )
 NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's help may have."
+USE, TRY = "use for what follows", "try: capture again"
+"""What can be done with values that were changed."""
+
+_VERBS = {USE: "uses it for what follows", TRY: "captures again with it"}
 FIND = "type to find a name or a word of the help"
 
 
@@ -46,8 +50,8 @@ class SettingsDialog(TryingDialog):
     Enter opens an option: its value can be typed, each letter is checked, and what is allowed is
     listed (↑ ↓ go through it). Once a value is taken, the first lines of the list say what can be
     done with all of them: use them for what follows (they are handed over), or capture again with
-    them beside this, and compare. Escape goes one step back, and from the list gives an empty dict:
-    nothing is changed.
+    them beside this, and compare. Escape goes one step back, and asks first where something was
+    typed or changed. From the list it gives an empty dict: nothing is changed.
     """
 
     DEFAULT_CSS = """
@@ -89,6 +93,9 @@ class SettingsDialog(TryingDialog):
         self._found: Sequence[OptionEntry] = ()
         self._looked_for = ""
         self._edited: Setting | None = None
+        self._text_before = ""
+        """What stood in the line when its option was opened."""
+        self._chosen_before = dict(self._chosen)
         self._input = Input(placeholder=FIND, compact=True, classes="-finding")
         self._list = RowList(COLUMNS, placeholder=NO_SETTINGS, classes="-finding")
         self._list.can_focus = False
@@ -150,9 +157,9 @@ class SettingsDialog(TryingDialog):
             return []
         uses: list[tuple[str, Callable[[], object]]] = []
         if self._follows and not any(name in WHOLE_CAPTURE for name in self._chosen):
-            uses.append(("use for what follows", lambda: self.dismiss(self._chosen)))
+            uses.append((USE, lambda: self.dismiss(self._chosen)))
         if self._try_options:
-            uses.append(("try: capture again", self.action_try_options))
+            uses.append((TRY, self.action_try_options))
         return uses
 
     @property
@@ -186,7 +193,7 @@ class SettingsDialog(TryingDialog):
         count = sum(isinstance(entry, Setting) for entry in self._found)
         tries = f"{first_key(by_id('settings.try'), self._keymap)} tries · " if self._try_options else ""
         opens = "⏎ edits · " if setting else "⏎ does it · " if self._chosen else ""
-        closes = "esc discards what was changed" if self._chosen else "esc closes"
+        closes = "esc closes, and asks what becomes of it" if self._is_unused else "esc closes"
         return Content(f"{count:,} options" if count else ""), Content(f"{opens}{tries}{closes}")
 
     # editing
@@ -199,7 +206,7 @@ class SettingsDialog(TryingDialog):
             self.notify(READ_ONLY, severity="warning", timeout=READ_S)
             return
         self._edited = setting
-        self._value.value = text_of(setting, self._value_of(setting))
+        self._value.value = self._text_before = python_text(self._value_of(setting))
         self._value.placeholder = expected(setting)
         self.add_class("-edits")
         self._value.focus()
@@ -213,11 +220,12 @@ class SettingsDialog(TryingDialog):
         if setting is None:
             return
         try:
-            parse_value(setting, self._value.value)
+            value = parse_value(setting, self._value.value)
         except ValueError as error:
-            self._verdict.show(Content.styled(printable(str(error)), "$text-error"))
+            self._verdict.show(Content.styled(f"✗ {printable(str(error))}", "$text-error"))
         else:
-            self._verdict.show(Content.styled(f"✓ {printable(expected(setting))}", "$text-success"))
+            taken = printable(f"✓ {python_text(value)} · takes {expected(setting)}")
+            self._verdict.show(Content.styled(taken, "$text-success"))
 
     def _take(self, setting: Setting) -> None:
         try:
@@ -268,7 +276,7 @@ class SettingsDialog(TryingDialog):
 
     def _next_choice(self, setting: Setting, steps: int) -> None:
         """Go through the values that are allowed, where there are few."""
-        choices = [text_of(setting, json.loads(choice)) for choice in setting.choices]
+        choices = as_python(setting.choices)
         if choices:
             # From a text that is none of them, a step on leads to the first, and a step back to the
             # last.
@@ -301,12 +309,59 @@ class SettingsDialog(TryingDialog):
 
     def on_click(self, event: events.Click) -> None:
         if event.widget is self:
-            self.dismiss({})
+            self.action_leave()
+
+    # leaving
 
     def action_leave(self) -> None:
         if is_under_way(self._trial):
             self._stop_trial()
         elif self._edited:
-            self._stop_editing()
+            self._leave_value(self._edited)
+        elif self._is_unused:
+            self._leave_chosen()
         else:
             self.dismiss({})
+
+    @property
+    def _is_unused(self) -> bool:
+        """Return whether values were taken that nothing was done with yet."""
+        was_tried = not self._follows and any(trial.settings == self._chosen for trial in self._trials)
+        return bool(self._uses) and self._chosen != self._chosen_before and not was_tried
+
+    def _leave_value(self, setting: Setting) -> None:
+        """Leave the line; ask first when another value stands in it."""
+        typed = self._value.value
+        if typed == self._text_before:
+            self._stop_editing()
+            return
+        try:
+            value = python_text(parse_value(setting, typed))
+        except ValueError as error:
+            question = Keeping(f"What you typed for {setting.full_name} cannot be kept", str(error))
+        else:
+            words = f"{value}\nYou typed it, and did not take it with Enter."
+            question = Keeping(f"Keep what you typed for {setting.full_name}?", words, "keeps it")
+
+        def answered(answer: Keep | None) -> None:
+            if answer == "keep":
+                self._take(setting)
+            elif answer == "drop":
+                self._stop_editing()
+
+        self.app.push_screen(question, answered)
+
+    def _leave_chosen(self) -> None:
+        """Leave the dialog; ask first what becomes of the values that were taken."""
+        words, use = self._uses[0]
+        lines = "\n".join(f"{name} = {python_text(value)}" for name, value in self._chosen.items())
+
+        def answered(answer: Keep | None) -> None:
+            if answer == "keep":
+                use()
+            elif answer == "drop":
+                self.dismiss({})
+
+        self.app.push_screen(
+            Keeping("Use what was changed?" if words == USE else "Try what was changed?", lines, _VERBS[words]), answered
+        )

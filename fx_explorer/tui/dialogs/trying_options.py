@@ -13,6 +13,7 @@ from textual.worker import Worker, get_current_worker
 from fx_explorer.analysis.options.explained_options import ExplainedOption, next_value
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
+from fx_explorer.model.setting_values import python_text
 from fx_explorer.trials.options import OptionTrial, settings_in_words
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.dialogs.option_rows import OptionEntry, trial_in_words
@@ -77,7 +78,7 @@ class TryingDialog(Dialog[Chosen]):
 
     def _words_of_all(self) -> str:
         """Say what was changed, and what came of trying it."""
-        lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self._chosen.items()]
+        lines = [f"{name} = {python_text(value)}" for name, value in self._chosen.items()]
         tried = next((trial for trial in reversed(self._trials) if trial.settings == self._chosen), None)
         if is_under_way(self._trial):
             lines += ["", TRYING]

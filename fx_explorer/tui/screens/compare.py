@@ -11,7 +11,8 @@ from textual import work
 from textual.content import Content
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.compare import DocumentPair, Figure, document_pairs, figures, pair_diff
+from fx_explorer.analysis.comparing.compare import DocumentPair, document_pairs, figures, pair_diff
+from fx_explorer.analysis.comparing.headings import headings
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.session import SessionReader
@@ -30,7 +31,7 @@ class CompareScreen(DifferenceScreen):
         self, reader: SessionReader, left: model.Compilation, right: model.Compilation, keymap: Keymap | None = None
     ) -> None:
         heading = f"[{left.name}] beside [{right.name}] · {plain_function(left.function)}"
-        pairs = RowList(figure_columns(reader, left, right), id="figures")
+        pairs = RowList(figure_columns(headings(reader, left, right)), id="figures")
         super().__init__(heading, pairs, "Choose a line with → above.", keymap)
         self._reader = reader
         self._variants = (left, right)
@@ -71,8 +72,11 @@ class CompareScreen(DifferenceScreen):
 
     def _figure_words(self, line: int) -> str:
         """Return a figure in full, because a row has no room for long lists of names."""
-        figure = self._figures[line] if line < len(self._figures) else Figure("", "", "")
-        return f"{figure.what.strip()}: {figure.left} beside {figure.right}" if figure.left else ""
+        if line >= len(self._figures) or not self._figures[line].left:
+            return ""
+        figure = self._figures[line]
+        words = f"{figure.what.strip()}: {figure.left} beside {figure.right}"
+        return f"{words} · {figure.change}" if figure.change else words
 
     def _pair(self, line: int) -> DocumentPair | None:
         index = line - len(self._figures)
@@ -80,8 +84,13 @@ class CompareScreen(DifferenceScreen):
 
 
 def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
-    """Return the index of the first document that each variant made for itself, else of the first
-    that only one of them has.
+    """Return the index of the first document that each variant made for itself, if possible of
+    another length; else of the first that only one of them has.
     """
     own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
-    return next((i for i in own if pairs[i].left and pairs[i].right), next(iter(own), 0))
+    of_both = [i for i in own if pairs[i].left and pairs[i].right]
+    return next((i for i in of_both if _differ_in_length(pairs[i])), next(iter([*of_both, *own]), 0))
+
+
+def _differ_in_length(pair: DocumentPair) -> bool:
+    return pair.left is not None and pair.right is not None and pair.left.line_count != pair.right.line_count

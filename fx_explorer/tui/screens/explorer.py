@@ -67,6 +67,13 @@ class Explorer(ExplorerFrame):
             super().__init__()
             self.text = text
 
+    class ViewShown(Message):
+        """Tells the app that a view was asked for: it may need a stage that is still ahead."""
+
+        def __init__(self, view: str) -> None:
+            super().__init__()
+            self.view = view
+
     class EditWanted(Message):
         """Asks the app to open line ``line`` (from 1) of a file of the user's."""
 
@@ -86,6 +93,7 @@ class Explorer(ExplorerFrame):
         self.remember()
         await self.show_view(name)
         self.remember()
+        self.post_message(self.ViewShown(name))
 
     @in_turn
     async def action_preset(self, name: str) -> None:
@@ -308,7 +316,8 @@ class Explorer(ExplorerFrame):
     @conversation("compare variants", "choose two variants to compare")
     async def action_compare_variants(self) -> None:
         """Ask which compilations to compare. If there are only two, they are compared at once."""
-        from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
+        from fx_explorer.analysis.comparing.headings import original_first  # not needed for the first paint, both
+        from fx_explorer.tui.screens.compare import CompareScreen
 
         variants = self.reader.rows(model.Compilation) if self.reader else []
         if self.reader is None or len(variants) < 2:
@@ -321,7 +330,7 @@ class Explorer(ExplorerFrame):
             if variant is None:
                 return
             chosen = [*chosen, variant]
-        left, right = chosen
+        left, right = original_first(*chosen)
         self.app.push_screen(CompareScreen(self.reader, left, right, self.keymap))
 
     def action_zoom_pane(self) -> None:

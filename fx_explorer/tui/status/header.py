@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from fx_explorer.analysis.overview.facts.bench_facts import is_bench_alone
+from fx_explorer.analysis.variants.active import active_variant_in_words
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
 from fx_explorer.model import Graph, Outcome
@@ -44,9 +45,10 @@ def target_name(reader: SessionReader) -> str:
     return printable(PurePath(str(name)).name)
 
 
-def conditions(reader: SessionReader) -> str:
+def conditions(reader: SessionReader, paused_in: str = "") -> str:
     """Return ``torch 2.13.0 · cpu · training``; what is not known yet is left out. That a GPU is
-    not there comes first.
+    not there comes first, and before it which variant is the active one, where there are several.
+    ``paused_in`` is the name of the one that waits.
     """
     environment = reader.meta("environment") or {}
     target = reader.meta("target") or {}
@@ -56,6 +58,7 @@ def conditions(reader: SessionReader) -> str:
     parts = [f"torch {torch}" if torch else "", str(device or "")]
     if gpu:
         parts.reverse()
+    parts.insert(0, active_variant_in_words(reader, paused_in))
     if "train" in target:
         # A script says nothing beforehand: it trains if something of it was compiled for a
         # backward.

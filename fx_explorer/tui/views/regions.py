@@ -33,7 +33,7 @@ def regions_table(reader: SessionReader) -> Table:
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
         rows=[_row(reader, region) for region in regions(reader)],
-        empty="Nothing is marked. Press m on a node or a line of your source, or put your lines into a block "
+        empty="Nothing is marked. Press c m on a node or a line of your source, or put your lines into a block "
         '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.',
     )
 

@@ -7,27 +7,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.compare import DocumentPair, Figure
+from fx_explorer.analysis.comparing.compare import DocumentPair
+from fx_explorer.analysis.comparing.figure import Figure, Verdict, count_figure
 from fx_explorer.analysis.diff import DiffRow
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.nodes import node_words
-from fx_explorer.analysis.variants.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted
-from fx_explorer.session import SessionReader
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 
-def figure_columns(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> tuple[Column, ...]:
-    sides = (Column(side_title(reader, variant), "text", min_width=14, max_width=60) for variant in (left, right))
-    return (Column("", "strong", min_width=26, max_width=44), *sides)
-
-
-def side_title(reader: SessionReader, variant: model.Compilation) -> str:
-    """Return ``[0/0~1] eager``: the name, and what makes the variant differ; for a first variant,
-    its backend.
-    """
-    words = (word.removeprefix("compile.backend = ") for word in variant_in_words(reader, variant))
-    return f"[{variant.name}] {', '.join(words) or variant.backend}".strip()
+def figure_columns(titles: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns. ``titles`` say what the sides differ in, and before it what that is."""
+    first, *others = titles
+    sides = (Column(title, "text", min_width=10, max_width=48) for title in others)
+    difference = Column("difference", "muted", min_width=10, max_width=40)
+    return (Column(first, "strong", min_width=22, max_width=40), *sides, difference)
 
 
 DIFF_COLUMNS = (
@@ -40,9 +34,13 @@ SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning"}
 """Sign → kind. A sign is given because colour alone must not carry meaning."""
 
 
+_KINDS: dict[Verdict, str] = {"": "muted", "other": "warning", "better": "good", "worse": "bad"}
+
+
 def figure_row(figure: Figure) -> Row:
-    kind = "warning" if figure.differs else "muted"
-    return (figure.what, (figure.left, kind), (figure.right, kind))
+    """Return the row of a figure. The difference says in words what its colour says."""
+    kind = _KINDS[figure.verdict] if figure.differs else "muted"
+    return (figure.what, (figure.left, "text" if figure.differs else "muted"), (figure.right, kind), (figure.change, kind))
 
 
 def pair_row(pair: DocumentPair) -> Row:
@@ -51,13 +49,21 @@ def pair_row(pair: DocumentPair) -> Row:
     """
     if pair.is_shared:
         return (f"→ {pair.title}", ("shared", "muted"), ("shared", "muted"))
-    return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right))
+    if pair.left is None or pair.right is None:
+        only = ("only on the left" if pair.left else "only on the right", "warning")
+        return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right), only)
+    noun = _noun(pair.left)
+    more = count_figure("", pair.left.line_count, pair.right.line_count).change
+    # As many lines may still be other lines: what they are is compared when the cursor is on them.
+    return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right), more or f"as many {noun}s")
 
 
 def _extent(document: Document | None) -> str:
-    if document is None:
-        return "none"
-    return counted(document.line_count, "node" if document.kind == "graph" else "line")
+    return "none" if document is None else counted(document.line_count, _noun(document))
+
+
+def _noun(document: Document) -> str:
+    return "node" if document.kind == "graph" else "line"
 
 
 def diff_rows(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]]) -> list[Row]:

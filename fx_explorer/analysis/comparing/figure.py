@@ -1,0 +1,104 @@
+"""One line of a comparison: what is counted or measured, both sides as text, and how they differ,
+with sign, percentage and whether that is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer.analysis.measured_times import run_time, with_spread
+from fx_explorer.analysis.words import seconds, size
+
+Wanted = Literal["", "less", "more"]
+"""Which of two amounts is better; empty where neither is."""
+
+Verdict = Literal["", "other", "better", "worse"]
+"""What a difference means: none, one that is neither better nor worse, an improvement, or not."""
+
+MINUS = "−"
+DIFFERS = "differs"
+"""Stands where the sides are no amounts."""
+
+MOST_PERCENT = 1000
+"""A larger growth is told as a multiple."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of a comparison, both sides as text."""
+
+    what: str
+    left: str
+    right: str
+    difference: str = ""
+    """How much more or less the right side is: ``−3 (−25 %)``, or why that is not told. Empty where
+    both sides are the same, or are no amounts.
+    """
+    verdict: Verdict = ""
+
+    @property
+    def differs(self) -> bool:
+        return self.left != self.right
+
+    @property
+    def change(self) -> str:
+        """Return the difference in words that need no colour: ``−3 (−25 %), better``."""
+        if not self.differs:
+            return ""
+        if not self.difference:
+            return DIFFERS if self.left or self.right else ""
+        return f"{self.difference}, {self.verdict}" if self.verdict in ("better", "worse") else self.difference
+
+
+def count_figure(what: str, left: int, right: int, *, wanted: Wanted = "") -> Figure:
+    return _figure(what, left, right, wanted, lambda count: f"{int(count):,}")
+
+
+def size_figure(what: str, left: int, right: int, *, wanted: Wanted = "less") -> Figure:
+    return _figure(what, left, right, wanted, lambda size_bytes: size(int(size_bytes)))
+
+
+def seconds_figure(what: str, left: float, right: float, *, wanted: Wanted = "less") -> Figure:
+    return _figure(what, left, right, wanted, seconds)
+
+
+def text_figure(what: str, left: str, right: str, *, remark: str = "") -> Figure:
+    """Return a line of words. ``remark`` stands where the difference of amounts would."""
+    return Figure(what, left, right, remark if left != right else "", "other" if left != right else "")
+
+
+def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, float]) -> Figure:
+    """Compare two measured times, (median, range of the middle half) each, in seconds. Where the
+    middle halves overlap, no difference is shown.
+    """
+    texts = with_spread(*left), with_spread(*right)
+    told = _figure(what, left[0], right[0], "less", run_time)
+    if abs(left[0] - right[0]) <= (left[1] + right[1]) / 2:
+        return text_figure(what, *texts, remark="within the spread")
+    return Figure(what, *texts, told.difference, told.verdict)
+
+
+def _figure(what: str, left: float, right: float, wanted: Wanted, words: Callable[[float], str]) -> Figure:
+    texts = words(left), words(right)
+    if texts[0] == texts[1]:
+        return Figure(what, *texts)
+    is_less = right < left
+    amount = f"{MINUS if is_less else '+'}{words(abs(right - left))}"
+    share = percentage(left, right)
+    verdict: Verdict = "other" if not wanted else "better" if is_less == (wanted == "less") else "worse"
+    return Figure(what, *texts, f"{amount} ({share})" if share else amount, verdict)
+
+
+def percentage(left: float, right: float) -> str:
+    """Return ``−25 %``, ``+3.2 %`` or ``×12``: how much more or less ``right`` is; empty from 0 on,
+    which nothing is a part of.
+    """
+    if left <= 0:
+        return ""
+    change = 100 * (right - left) / left
+    if change >= MOST_PERCENT:
+        return f"×{right / left:,.0f}"
+    digits = 0 if abs(change) >= 10 else 1
+    return f"{MINUS if change < 0 else '+'}{abs(change):.{digits}f} %"

@@ -64,7 +64,7 @@ def own_figures(reader: SessionReader) -> OwnFigures:
         for nodes in captured:
             path = _path_of(known, nodes)
             types.setdefault(path, nodes.module_type)
-            sums.add(path, ModuleFigures(operations=nodes.count))
+            sums.add(path, ModuleFigures(operations=nodes.node_count))
         _add_compile_time(reader, known, captured, sums)
         for path in break_paths(reader, known).values():
             sums.add(path, ModuleFigures(breaks=1))
@@ -92,18 +92,16 @@ def _root_types(types: dict[ModulePath, str], known: Mapping[int, Root]) -> dict
 # compile time
 
 
-def _add_compile_time(
-    reader: SessionReader, known: Mapping[int, Root], captured: list[ModuleNodes], sums: _Sums
-) -> None:
+def _add_compile_time(reader: SessionReader, known: Mapping[int, Root], captured: list[ModuleNodes], sums: _Sums) -> None:
     """Share the seconds of each compilation out. One without an operation is its root's."""
     of_compilation: dict[int, list[ModuleNodes]] = {}
     for nodes in captured:
         of_compilation.setdefault(nodes.compilation, []).append(nodes)
     for compilation, took_s in seconds_by_compilation(reader).items():
         parts = of_compilation.get(compilation, [])
-        whole = sum(part.count for part in parts)
+        whole = sum(part.node_count for part in parts)
         for part in parts:
-            sums.add(_path_of(known, part), ModuleFigures(compile_s=took_s * part.count / whole))
+            sums.add(_path_of(known, part), ModuleFigures(compile_s=took_s * part.node_count / whole))
         if not parts:
             root = known.get(compilation, _UNKNOWN)
             sums.add((root.name,) if root.is_module else NO_MODULE, ModuleFigures(compile_s=took_s))
@@ -154,9 +152,7 @@ def _calls(
 # saved values
 
 
-def saved_paths(
-    reader: SessionReader, values: list[SavedValue], known: Mapping[int, Root] | None = None
-) -> list[ModulePath]:
+def saved_paths(reader: SessionReader, values: list[SavedValue], known: Mapping[int, Root] | None = None) -> list[ModulePath]:
     """Return the module of each saved value."""
     known = roots(reader) if known is None else known
     inputs = [value.saved.producer for value in values if not value.producer]

@@ -178,4 +178,19 @@ def explained(row: ModuleRow) -> list[str]:
     what = f"{in_words(row.path)}{f', a {row.type}' if row.type else ''}"
     if own == row.figures:
         return [f"{what}: there is no module in it."]
-    return [f"{what}: {listed(told, limit=4)} of these are its own, the rest is in its modules." if told else f"{what}: all of it is in its modules."]
+    return [
+        f"{what}: {listed(told, limit=4)} of these are its own, the rest is in its modules."
+        if told
+        else f"{what}: all of it is in its modules."
+    ]
+
+
+def times_in_words(tree: ModuleTree, *, has_gpu: bool) -> str:
+    """Say how the times of kernels are known."""
+    kinds = tree.time_kinds - {""}
+    if not kinds:
+        return "Kernel times are not known: --gpu h100 estimates them, and 0 shows how a call is measured."
+    if kinds == {"estimated"} and has_gpu:
+        return "Nothing ran: kernel times are the least that the data sheet allows."
+    rest = ", others are the least that the data sheet allows" if "estimated" in kinds else ""
+    return f"Kernel times were measured{' in a call' if 'in a call' in kinds else ''}{rest}."

@@ -19,7 +19,7 @@ class ModuleNodes(NamedTuple):
     module_type: str
     is_of_user: bool
     """Whether a line of the user's is known."""
-    count: int
+    node_count: int
 
 
 def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) -> list[ModuleNodes]:

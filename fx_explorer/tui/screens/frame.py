@@ -62,6 +62,9 @@ COMFORTABLE_PANE_CELLS = 34
 """In narrower linked panes, the outline gives up its room: panes need it more."""
 
 
+NARROWED = "Every view shows only {name} now: kernels (6), breaks (4), saved tensors (7), graphs (2, 3). Escape shows all."
+
+
 class Views(Cached, Vertical):
     """Holds the views, beside the outline."""
 
@@ -105,6 +108,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.linked = LinkedPanes()
         self.facts = FactList()
         self.linked_selection = LinkedSelection(self.linked)
+        self._told: tuple[str, str, header.CaptureState] | None = None
+        """What the top line says."""
+        self._headed: RegionKey | None = None
+        """The region that it names."""
         self.progress = ""
         """How far the compiling of a kernel's configurations is, in words."""
 
@@ -163,7 +170,17 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.show_inspector()
 
     def show_header(self, left: str, conditions: str, state: header.CaptureState) -> None:
-        name = Content.styled("fx-explorer", "bold $primary") + Content.styled(f"  {left}", "bold")
+        self._told = (left, conditions, state)
+        self._show_header()
+
+    def _show_header(self) -> None:
+        """Write the top line, with what every view is narrowed to."""
+        if self._told is None:
+            return
+        left, conditions, state = self._told
+        region = self._headed = self.linked_selection.region
+        only = Content.styled(f"  {header.only(region[1])}", "bold $warning") if region else Content("")
+        name = Content.styled("fx-explorer", "bold $primary") + only + Content.styled(f"  {left}", "bold")
         colour = header.COLOURS[state.tone]
         self._header.show(name + Content.styled(f"   {conditions}", "$foreground 60%"), Content.styled(state.text, colour))
 
@@ -235,6 +252,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             if widget is self.facts:
                 self.facts.show(overview(self.reader, waiting_fact(self.reader, self._waiting, self.keymap)))
             elif isinstance(widget, TablePane):
+                widget.show_only(self.linked_selection.region)
                 widget.refresh_from(self.reader)
 
     @property
@@ -265,6 +283,16 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             stopped = [pane.stop_writing() for pane in self.linked.panes]
             return any(stopped)
         return self.table.stop_reading() if self.table else False
+
+    # narrowed to a region or a module
+
+    def narrow(self, region: RegionKey | None) -> None:
+        """Narrow every view to a region or a module; None shows everything again."""
+        self.linked_selection.narrow(region)
+        self._refresh_view()
+        self.show_inspector()
+        if region:
+            self.notify(NARROWED.format(name=region[1]))
 
     # selection
 
@@ -380,9 +408,11 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             with self.explained():
                 work = await asyncio.to_thread(work_in_use, self.reader.path, self.table.position)
                 await self.show_stage([work])
+        elif self.table and self.table.narrows_to and self.table.narrows_to != self.linked_selection.region:
+            self.narrow(self.table.narrows_to)
         elif event.place:
             await self.go(event.place)
-        else:
+        elif not (self.table and self.table.fold_here()):
             self.notify("This row stands for no one place in the code.")
 
     @on(TablePane.Moved)
@@ -419,6 +449,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         up.
         """
         place = self.place
+        if self._headed != self.linked_selection.region:
+            self._show_header()
         self._footer.show_view(self.view, self._without(place))
         if self.reader is None:
             return

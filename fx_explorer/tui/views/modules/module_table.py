@@ -84,7 +84,11 @@ class _Shown(Sequence[TableRow]):
         found = [MODULE, TYPE]
         priorities = {name: priority for _, name, priority in _FIGURES}
         for title, name in self._figures:
-            found.append(TableColumn(title, is_number=True, min_width=max(6, len(title)), priority=priorities[name]))
+            found.append(
+                TableColumn(
+                    title, is_number=True, min_width=max(8 if name in _WITH_BARS else 6, len(title)), priority=priorities[name]
+                )
+            )
             if name in _WITH_BARS:
                 found.append(
                     TableColumn(_bar_title(title), "good", is_bar=True, min_width=BAR_CELLS, priority=11 + priorities[name])
@@ -130,15 +134,16 @@ class _Shown(Sequence[TableRow]):
 
 _FIGURES: tuple[tuple[str, str, int], ...] = (
     ("breaks", "breaks", 3),
-    ("operations", "operations", 4),
-    ("kernel calls", "calls", 2),
-    ("time", "time_s", 1),
+    ("operations", "operations", 5),
+    ("calls", "calls", 4),
+    ("time", "time_s", 0),
     ("saved", "saved_bytes", 1),
-    ("≈ compile", "compile_s", 2),
+    ("≈ compile", "compile_s", 6),
 )
 """(title, name in ModuleFigures, priority of the column)."""
 
-_WITH_BARS = ("time_s", "saved_bytes", "compile_s")
+_WITH_BARS = {"time_s": 2, "saved_bytes": 7, "compile_s": 8}
+"""Figures that have a bar → the priority of its column."""
 
 
 def _bar_title(title: str) -> str:

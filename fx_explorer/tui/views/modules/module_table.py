@@ -84,11 +84,8 @@ class _Shown(Sequence[TableRow]):
         found = [MODULE, TYPE]
         priorities = {name: priority for _, name, priority in _FIGURES}
         for title, name in self._figures:
-            found.append(
-                TableColumn(
-                    title, is_number=True, min_width=max(8 if name in _WITH_BARS else 6, len(title)), priority=priorities[name]
-                )
-            )
+            width = max(8 if name in _WITH_BARS else 6, len(title))
+            found.append(TableColumn(title, is_number=True, min_width=width, priority=priorities[name]))
             if name in _WITH_BARS:
                 found.append(
                     TableColumn(_bar_title(title), "good", is_bar=True, min_width=BAR_CELLS, priority=11 + priorities[name])

@@ -32,6 +32,8 @@ class SavedValue:
     """Names of the backward nodes that take it."""
     module: str = ""
     """Path of the module whose code computes it: ``blocks.0.mlp``."""
+    module_type: str = ""
+    """Its class."""
     shares_with: str = ""
     """The earlier value in the same storage, with which the storage is counted; empty for the
     first.
@@ -81,6 +83,7 @@ def _value(
         line=producer.line if producer else 0,
         consumers=tuple(result_name(node) for node in consumers),
         module=producer.module if producer else "",
+        module_type=producer.module_type if producer else "",
     )
 
 

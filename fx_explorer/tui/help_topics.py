@@ -66,6 +66,12 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "7 shows the saved tensors with what needs them.",
         "Moving",
     ),
+    "modules": (
+        "A row has all that is in the module. Repeated layers are one row, which says in what they differ; → unfolds it.\n"
+        "A kernel call belongs to the innermost module that holds all it computes.\n"
+        "Enter narrows every view to the module: kernels, breaks, saved tensors, graphs. Escape shows everything again.",
+        "Moving",
+    ),
     "regions": (
         "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
         "p r shows of every graph only the nodes of the region, and again everything.",

@@ -8,13 +8,20 @@ from fx_explorer import model
 from fx_explorer.analysis.backends import segment_regions as segments
 from fx_explorer.analysis.documents import Document, Place, node_at, places_of_nodes
 from fx_explorer.analysis.links.selection import nodes_at
+from fx_explorer.analysis.modules import module_regions as modules
 from fx_explorer.analysis.regions.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.regions import annotated_rows, annotations_of_nodes, every_annotation, first_annotated
+from fx_explorer.session.queries.regions import (
+    annotated_rows,
+    annotations_of_nodes,
+    every_annotated,
+    every_annotation,
+    first_annotated,
+)
 
 RegionKey = tuple[str, str]
-"""(key, value) of an annotation, or of a backend's segment (backends/segment_regions.py), which tells one
-region from another, also in the next capture.
+"""(key, value) of an annotation, of a backend's segment (backends/segment_regions.py) or of a module of the
+user's (modules/module_regions.py), which tells one region from another, also in the next capture.
 """
 
 
@@ -30,6 +37,8 @@ def regions_at(reader: SessionReader, place: Place) -> list[RegionKey]:
 def positions_in(reader: SessionReader, document: Document, region: RegionKey) -> list[int]:
     """Return the rows of a graph whose nodes belong to the region, ascending."""
     graph = reader.get(model.Graph, document.id)
+    if modules.is_module(region):
+        return modules.positions(reader, graph, region)
     if region[0] == segments.KEY:
         end = graph.first_node + graph.node_count
         there = segments.nodes_in(reader, region[1])
@@ -39,16 +48,29 @@ def positions_in(reader: SessionReader, document: Document, region: RegionKey) -
 
 def first_place(reader: SessionReader, region: RegionKey) -> Place | None:
     """Return the region's first operation, in the earliest stage that has one."""
-    is_segment = region[0] == segments.KEY
-    first = (
-        segments.nodes_in(reader, region[1])[:1] if is_segment else first_annotated(reader, _annotations_with(reader, region))
-    )
+    if modules.is_module(region):
+        first = modules.first_node(reader, region)
+    elif region[0] == segments.KEY:
+        first = segments.nodes_in(reader, region[1])[:1]
+    else:
+        first = first_annotated(reader, _annotations_with(reader, region))
     return next(iter(places_of_nodes(reader, first)), None)
 
 
 def has_region(reader: SessionReader, region: RegionKey) -> bool:
     """Return whether any node of the session belongs to the region."""
+    if modules.is_module(region):
+        return bool(modules.first_node(reader, region))
     return bool(segments.nodes_in(reader, region[1]) if region[0] == segments.KEY else _annotations_with(reader, region))
+
+
+def nodes_in(reader: SessionReader, region: RegionKey) -> frozenset[int]:
+    """Return the ids of all nodes that belong to the region."""
+    if modules.is_module(region):
+        return frozenset(modules.nodes_in(reader, region))
+    if region[0] == segments.KEY:
+        return frozenset(segments.nodes_in(reader, region[1]))
+    return frozenset(every_annotated(reader, _annotations_with(reader, region)))
 
 
 def _nodes_of(reader: SessionReader, place: Place) -> list[model.Node]:

@@ -41,6 +41,10 @@ class GraphBreak:
     """The Stack of what was being compiled: the function that Python called, and what was inlined
     into it, outermost first.
     """
+    module: str = ""
+    """Path of the module that was being called: ``layers.0.attn``; empty for the function that Python
+    called, and in a session that does not tell.
+    """
 
     @property
     def cause(self) -> tuple[str, int, str]:

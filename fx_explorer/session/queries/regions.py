@@ -46,6 +46,12 @@ def annotated_rows(reader: SessionReader, graph: model.Graph, annotations: Itera
     )
 
 
+def every_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[int]:
+    """Return the ids of all nodes that have one of these sets of annotations."""
+    wanted = "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?))"
+    return column(reader, wanted, json_list(annotations))
+
+
 def first_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[int]:
     """Return the id of the first operation (else of the first node) that has one of these sets of
     annotations; empty for none.

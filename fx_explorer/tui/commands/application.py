@@ -38,7 +38,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "escape",
         "cancel",
         "cancel",
-        "Stop the running capture, keeping what was found (at a pause, press it twice); otherwise close what is open on top.",
+        "Show all again where views are narrowed; else stop the running capture, keeping what was found (at a pause: twice).",
     ),
 )
 

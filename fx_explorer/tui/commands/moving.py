@@ -15,8 +15,8 @@ _LINES: tuple[HelpEntry, ...] = (
     ("line.half_up", "ctrl+u", "half_page_by(-1)", "half a page up", "Move half a page up."),
     ("line.first", "home,ctrl+home,g", "first_line", "first line", "Go to the first line."),
     ("line.last", "end,ctrl+end,G", "last_line", "last line", "Go to the last line."),
-    ("line.left", "left,h", "columns_by(-8)", "left", "Scroll left; in the outline, fold."),
-    ("line.right", "right,l", "columns_by(8)", "right", "Scroll right; in the outline, unfold."),
+    ("line.left", "left,h", "columns_by(-8)", "left", "Scroll left; in the outline and the tree of modules, fold."),
+    ("line.right", "right,l", "columns_by(8)", "right", "Scroll right; in the outline and the tree of modules, unfold."),
     ("line.next_mark", "],o l", "next_mark", "next linked line", "Go to the next line that is lit."),
     ("line.previous_mark", "[,o L", "previous_mark", "previous linked line", "Go to the lit line before."),
 )

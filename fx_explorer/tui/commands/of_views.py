@@ -32,6 +32,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
     "memory": (("line.follow", "node"), ("view.step_memory", "kernel by kernel")),
     "time": (("view.ledger", "a call"), ("ledger.run", "measure a call")),
     "step_memory": (("line.follow", "code"), ("view.memory", "saved tensors")),
+    "modules": (("line.follow", "only this"), ("table.sort", "sort"), ("table.filter", "filter")),
     "regions": (("line.follow", "first node"), ("pane.region", "only this"), ("step.mark", "mark"), ("step.export", "diff")),
     "sizes": (("sizes.try", "try"), ("line.follow", "source"), ("place.edit", "edit")),
     "ledger": (("ledger.run", "measure"), ("line.follow", "source")),

@@ -59,7 +59,7 @@ _PANES: tuple[HelpEntry, ...] = (
         "p r",
         "filter_region",
         "only this region",
-        "Show of every graph only the nodes of the region under the cursor; again: show everything.",
+        "Show of every view only what belongs to the region or module under the cursor; again: show everything.",
     ),
     ("pane.add", "p a", "add_pane", "add pane", "Put another pane beside the others."),
     ("pane.close", "p x", "close_pane", "close pane", "Close the focused pane."),

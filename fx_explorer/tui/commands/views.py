@@ -25,6 +25,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "what each stage did",
         "Stage by stage what became of your operations: from Dynamo to the kernels, what went in and what came out.",
     ),
+    (
+        "modules",
+        "v d",
+        "modules",
+        "Your modules as a tree: breaks, operations, kernel calls, time, saved bytes and compile time of each.",
+    ),
     ("regions", "v r", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
     (
         "sizes",

@@ -17,6 +17,7 @@ from textual.widget import Widget
 from textual.worker import WorkType
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
@@ -27,6 +28,7 @@ from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
 from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, at_once, next_sort, rows_in_order
 from fx_explorer.tui.views.reads import FAILED, READING, Reads
+from fx_explorer.tui.views.trees.folding import Folding, row_around
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
@@ -45,6 +47,8 @@ ARRANGING = "arrange rows"
 ARRANGING_WORDS = "Looking through the rows …"
 ADDING_UP = "Adding up …"
 NONE_HAS = "No row has all of these words: {words}"
+NONE_IN = "No row belongs to {region}. Escape shows all rows."
+NOT_NARROWED = "These rows belong to no part of the program: all are shown."
 STOPPED = "This was not read to its end. Choose the view again to read it."
 
 
@@ -88,11 +92,17 @@ class TablePane(TellsUnreadable, Vertical):
         """Whether the user does not want the table, or it cannot be made."""
         self.narrowed_to = ""
         """The words that rows must have to be shown; empty for all rows."""
+        self._region: RegionKey | None = None
+        """What the rows must belong to, where rows belong to anything; None for all rows."""
+        self._folding = Folding()
         self.sort: Sort | None = None
         """The column that the rows are sorted by; None for the order of the table."""
         self._whole: views.Table | None = None
         self._table: views.Table | None = None
+        self._arranged: Sequence[int] = ()
+        """The rows in their order, folded ones among them."""
         self._order: Sequence[int] = ()
+        self._sums = ""
         self._words = Words()
         self._detail_lines = 0
         """Lines of the longest detail that was shown."""
@@ -129,6 +139,12 @@ class TablePane(TellsUnreadable, Vertical):
         return row.place if row else None
 
     @property
+    def narrows_to(self) -> RegionKey | None:
+        """Return what enter on the row under the cursor narrows every view to."""
+        row = self._row()
+        return row.narrows_to if row else None
+
+    @property
     def headings(self) -> list[str]:
         """Return the titles of the columns, which rows can be sorted by."""
         return [column.title for column in self._table.columns if column.title] if self._table else []
@@ -138,9 +154,25 @@ class TablePane(TellsUnreadable, Vertical):
         if self._reads is None or not self._reads.takes_long(reader):
             self._beside.stop()
             self._made_of = None
-            self._take(self._make_table(reader), None)
+            self._take(self._narrowed_table(reader), None)
         elif not self._is_stopped and not self._beside.is_busy:
             self._refresh_beside(reader, self._reads)
+
+    def show_only(self, region: RegionKey | None) -> None:
+        """Show only the rows that belong to a region from the next refresh on; None shows all."""
+        if region != self._region:
+            self._region = region
+            self._made_of = None
+            self._beside.stop()
+
+    def _narrowed_table(self, reader: SessionReader) -> views.Table:
+        table, region = self._make_table(reader), self._region
+        if region is None:
+            return table
+        only = table.within(reader, region) if table.within else None
+        if only is not None:
+            return replace(table, only=only)
+        return replace(table, notice=f"{table.notice} {NOT_NARROWED}".strip()) if table.rows else table
 
     def _refresh_beside(self, reader: SessionReader, reads: Reads) -> None:
         """Make the table beside the screen, unless it is what the session holds already."""
@@ -149,7 +181,7 @@ class TablePane(TellsUnreadable, Vertical):
             return
         if self._whole is None:
             self._say(f"{READING.format(what=reads.words(reader))} Escape stops it.")
-        self._beside.begin(reader.path, self._make_table, functools.partial(self._take_made, now), self._cannot)
+        self._beside.begin(reader.path, self._narrowed_table, functools.partial(self._take_made, now), self._cannot)
 
     def _take_made(self, of: tuple[SessionReader, int], made: Made[views.Table]) -> None:
         self._made_of = of
@@ -204,6 +236,23 @@ class TablePane(TellsUnreadable, Vertical):
             self.sort = next_sort(self._table, self.sort, column)
             self._show_table(0)
 
+    def fold_here(self, is_folding: bool | None = None) -> bool:
+        """Fold the row under the cursor, or unfold it; None does what it is not. What cannot be folded
+        leads to the row around it. Returns whether the rows lie in each other.
+        """
+        table, at = self._table, self.position
+        if table is None or table.tree is None or self.narrowed_to or at >= len(table.rows):
+            return False
+        tree, is_folded = table.tree, self._folding.is_folded(table.tree, at)
+        if is_folding and (is_folded or not tree.has_parts(at)):
+            at = row_around(tree, self._order, at)
+        if is_folding is None or tree.has_parts(at):
+            self._folding.fold(tree, at, not is_folded if is_folding is None else is_folding)
+        self._show_rows(table, Arrangement(self._arranged, self._sums), 0)
+        self.rows.move_to(self._order.index(at))
+        self._show_detail()
+        return True
+
     def _show_table(self, line: int) -> None:
         """Show the rows as they are to be arranged: at once where there are few, else when that is
         found out, some milliseconds at a time, so that no key waits for it.
@@ -221,7 +270,8 @@ class TablePane(TellsUnreadable, Vertical):
             self._show_rows(table, at_once(steps), line)
             return
         if not self.sort and not self.narrowed_to:
-            self._show_rows(table, Arrangement(range(len(table.rows)), ADDING_UP), line)
+            every = range(len(table.rows)) if table.only is None else table.only
+            self._show_rows(table, Arrangement(every, ADDING_UP), line)
         else:
             self._totals.show(Content(ARRANGING_WORDS))
         arrange: WorkType[None] = functools.partial(self._arrange, table, steps, line)
@@ -234,20 +284,31 @@ class TablePane(TellsUnreadable, Vertical):
                 self._show_arranged(table, found, line)
 
     def _show_arranged(self, table: views.Table, found: Arrangement, line: int) -> None:
-        if found.order == self._order:
+        if found.order == self._arranged:
+            self._sums = found.totals
             self._totals.show(Content(printable(found.totals)))  # the cursor may have moved meanwhile
         else:
             self._show_rows(table, found, line)
 
     def _show_rows(self, table: views.Table, arrangement: Arrangement, line: int) -> None:
-        self._order = arrangement.order
-        is_narrowed = bool(self.narrowed_to and table.rows and not arrangement.order)
-        self.rows.placeholder = NONE_HAS.format(words=self.narrowed_to) if is_narrowed else table.empty
-        self.rows.load(TableRows(table, self._order), _columns(table, self.sort), line=line)
+        self._arranged, self._sums = arrangement.order, arrangement.totals
+        tree = None if self.narrowed_to else table.tree
+        self._order = self._folding.visible(tree, arrangement.order) if tree else arrangement.order
+        self.rows.placeholder = self._why_no_row(table)
+        self.rows.is_tree = tree is not None
+        shown = FoldedRows(table, self._order, self._folding) if tree else TableRows(table, self._order)
+        self.rows.load(shown, _columns(table, self.sort), line=line)
         self._chart.show(table.chart, self.position)
         self._totals.show(Content(printable(arrangement.totals)))
         self._totals.display = bool(table.rows)
         self._show_detail()
+
+    def _why_no_row(self, table: views.Table) -> str:
+        if table.rows and self.narrowed_to:
+            return NONE_HAS.format(words=self.narrowed_to)
+        if table.rows and table.only is not None and self._region:
+            return NONE_IN.format(region=self._region[1])
+        return table.empty
 
     def answer(self, title: str) -> Callable[[SessionReader], str]:
         """Return what writes all that the view says, its rows as they stand on the screen; nothing
@@ -270,7 +331,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._beside.stop()
         self._made_of = None
         self._whole = self._table = None
-        self._order = ()
+        self._arranged = self._order = ()
         self._close_reader()
         self._chart.show(None, 0)
         self.rows.load(row_list.Rows())
@@ -288,6 +349,10 @@ class TablePane(TellsUnreadable, Vertical):
         event.stop()
         if self._table and event.column < len(self._table.columns):
             self.sort_by(self._table.columns[event.column].title)
+
+    def on_row_list_fold_wanted(self, event: RowList.FoldWanted) -> None:
+        event.stop()
+        self.fold_here(event.is_folding)
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
@@ -374,6 +439,23 @@ class TableRows:
 
     def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
         return [_cells(self._rows[position]) for position in self._order[start:stop]]
+
+
+class FoldedRows(TableRows):
+    """The same for rows that lie in each other: the first cell is the row's name in its place."""
+
+    def __init__(self, table: views.Table, order: Sequence[int], folding: Folding) -> None:
+        super().__init__(table, order)
+        self._tree = table.tree
+        self._folding = folding
+        self._least = min((table.tree.depths[at] for at in order), default=0) if table.tree else 0
+
+    def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
+        rows = super().page(start, stop)
+        if self._tree is None:
+            return rows
+        named = [self._folding.name(self._tree, at, self._least) for at in self._order[start:stop]]
+        return [(name, *row[1:]) for name, row in zip(named, rows, strict=True)]
 
 
 def _cells(row: views.TableRow) -> row_list.Row:

@@ -242,8 +242,7 @@ class Explorer(ExplorerFrame):
         if self.reader is None:
             return
         if self.linked_selection.region:
-            self.linked_selection.narrow(None)
-            self.show_inspector()
+            self.narrow(None)
             return
         region = await self._choose_region(self.reader)
         if region is None:

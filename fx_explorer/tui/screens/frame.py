@@ -65,6 +65,9 @@ COMFORTABLE_PANE_CELLS = 34
 """In narrower linked panes, the outline gives up its room: panes need it more."""
 
 
+NARROWED = "Every view shows only {name} now: kernels (6), breaks (4), saved tensors (7), graphs (2, 3). Escape shows all."
+
+
 class Views(Cached, Vertical):
     """Holds the views, beside the outline."""
 
@@ -114,6 +117,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._told: Renewed[list[Fact]] = Renewed(
             Beside(self.facts, "overview", "read the overview"), self._show_facts, self._overview_failed
         )
+        self._in_header: tuple[str, str, header.CaptureState] | None = None
+        """What the top line says."""
+        self._headed: RegionKey | None = None
+        """The region that it names."""
         self.progress = ""
         """How far the compiling of a kernel's configurations is, in words."""
 
@@ -187,7 +194,17 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.outline.refresh()
 
     def show_header(self, left: str, conditions: str, state: header.CaptureState) -> None:
-        name = Content.styled("fx-explorer", "bold $primary") + Content.styled(f"  {left}", "bold")
+        self._in_header = (left, conditions, state)
+        self._show_header()
+
+    def _show_header(self) -> None:
+        """Write the top line, with what every view is narrowed to."""
+        if self._in_header is None:
+            return
+        left, conditions, state = self._in_header
+        region = self._headed = self.linked_selection.region
+        only = Content.styled(f"  {header.only(region[1])}", "bold $warning") if region else Content("")
+        name = Content.styled("fx-explorer", "bold $primary") + only + Content.styled(f"  {left}", "bold")
         colour = header.COLOURS[state.tone]
         self._header.show(name + Content.styled(f"   {conditions}", "$foreground 60%"), Content.styled(state.text, colour))
 
@@ -259,6 +276,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             if widget is self.facts:
                 self._renew_facts(self.reader)
             elif isinstance(widget, TablePane):
+                widget.show_only(self.linked_selection.region)
                 widget.refresh_from(self.reader)
 
     def _renew_facts(self, reader: SessionReader) -> None:
@@ -307,6 +325,16 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             stopped = [pane.stop_writing() for pane in self.linked.panes]
             return any(stopped)
         return self.table.stop_reading() if self.table else False
+
+    # narrowed to a region or a module
+
+    def narrow(self, region: RegionKey | None) -> None:
+        """Narrow every view to a region or a module; None shows everything again."""
+        self.linked_selection.narrow(region)
+        self._refresh_view()
+        self.show_inspector()
+        if region:
+            self.notify(NARROWED.format(name=region[1]))
 
     # selection
 
@@ -422,9 +450,11 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             with self.explained():
                 work = await asyncio.to_thread(work_in_use, self.reader.path, self.table.position)
                 await self.show_stage([work])
+        elif self.table and self.table.narrows_to and self.table.narrows_to != self.linked_selection.region:
+            self.narrow(self.table.narrows_to)
         elif event.place:
             await self.go(event.place)
-        else:
+        elif not (self.table and self.table.fold_here()):
             self.notify("This row stands for no one place in the code.")
 
     @on(TablePane.Moved)
@@ -461,6 +491,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         up.
         """
         place = self.place
+        if self._headed != self.linked_selection.region:
+            self._show_header()
         self._footer.show_view(self.view, self._without(place))
         if self.reader is None:
             return

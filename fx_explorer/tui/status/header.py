@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
+from rich.cells import cell_len
+
 from fx_explorer.analysis.overview.facts.bench_facts import is_bench_alone
 from fx_explorer.analysis.variants.active import active_variant_in_words
 from fx_explorer.analysis.words import counted, first_line, seconds
@@ -67,6 +69,19 @@ def conditions(reader: SessionReader, paused_in: str = "") -> str:
     if target.get("parameters"):
         parts.append(counted(int(target["parameters"]), "parameter"))
     return printable(" · ".join(part for part in parts if part))
+
+
+MAX_ONLY_CELLS = 36
+
+
+def only(name: str) -> str:
+    """Return ``only layers.0.attn, Esc: all``: what every view is narrowed to. Of a long name the end is
+    shown, which says more.
+    """
+    shown = printable(name)
+    while cell_len(shown) > MAX_ONLY_CELLS:
+        shown = "…" + shown[2:]
+    return f"only {shown}, Esc: all"
 
 
 def running_state(doing: str, elapsed_s: float) -> CaptureState:

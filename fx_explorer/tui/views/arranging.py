@@ -15,6 +15,7 @@ from itertools import islice
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import ReadWhenShown, Table, TableRow
+from fx_explorer.tui.views.trees.folding import in_tree
 
 ROWS_AT_A_TIME = 250
 """Rows looked at in one step, which takes some 4 ms."""
@@ -66,13 +67,19 @@ def at_once(steps: Steps) -> Arrangement:
 
 
 def arranged(table: Table, sort: Sort | None, words: str) -> Steps:
-    """Return the rows that have all ``words``, in the order of ``sort``. Yields between steps."""
-    shown: Sequence[int] = range(len(table.rows))
+    """Return the rows that the table is narrowed to and that have all ``words``, in the order of
+    ``sort``. Yields between steps. What lies in each other stays so, unless words are looked for.
+    """
+    shown: Sequence[int] = range(len(table.rows)) if table.only is None else table.only
     if words and not table.searched:
-        shown = yield from _with_words(table, words.lower().split())
+        shown = yield from _with_words(table, shown, words.lower().split())
     if sort and any(column.title == sort.column for column in table.columns):
         shown = yield from _sorted(table, shown, sort)
-    totals = yield from _totals(table, shown, bool(words))
+        shown = in_tree(table.tree, shown) if table.tree and not words else shown
+    if table.tree and not words:
+        totals = table.tree.totals(table.tree.outermost(shown))
+    else:
+        totals = yield from _totals(table, shown, bool(words) or table.only is not None)
     yield Arrangement(shown, totals)
 
 
@@ -92,9 +99,9 @@ def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:
     return (items[start : start + ROWS_AT_A_TIME] for start in range(0, len(items), ROWS_AT_A_TIME))
 
 
-def _with_words(table: Table, words: Sequence[str]) -> Generator[None, None, list[int]]:
+def _with_words(table: Table, shown: Sequence[int], words: Sequence[str]) -> Generator[None, None, list[int]]:
     found = []
-    for some in _slices(range(len(table.rows))):
+    for some in _slices(shown):
         for at in some:
             row = table.rows[at]
             text = " ".join(row.cells).lower()

@@ -7,10 +7,13 @@ from dataclasses import replace
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.measured_times import call_time, run_time
+from fx_explorer.analysis.modules.module_regions import belongs, is_module
+from fx_explorer.analysis.modules.own_figures import break_paths
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
+from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.break_detail import break_text, left_text
@@ -45,7 +48,16 @@ def breaks_table(reader: SessionReader) -> Table:
         columns=COLUMNS if call_time(reader) else (*COLUMNS[:TAKES], *COLUMNS[TAKES + 1 :]),
         rows=rows if call_time(reader) else [_untimed(row) for row in rows],
         empty=_why_empty(reader),
+        within=lambda reader, region: _within(reader, region, breaks),
     )
+
+
+def _within(reader: SessionReader, region: RegionKey, breaks: list[DistinctBreak]) -> list[int] | None:
+    """Return the rows of the breaks in a module. What else the table has is of whole functions."""
+    if not is_module(region):
+        return None
+    paths, is_there = break_paths(reader), belongs(region)
+    return [at for at, one in enumerate(breaks) if is_there(paths[one.file, one.line, one.registry_id or one.reason])]
 
 
 def subjects(reader: SessionReader) -> list[BreakSubject]:

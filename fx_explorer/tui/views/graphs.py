@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
 from fx_explorer.analysis.outline import compilation_title
+from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
@@ -34,7 +37,15 @@ def graphs_table(reader: SessionReader) -> Table:
         rows=rows,
         empty=_why_empty(reader),
         versions=functions_of_versions(reader),
+        within=lambda reader, region: _within(reader, region, graphs),
     )
+
+
+def _within(reader: SessionReader, region: RegionKey, graphs: list[model.Graph]) -> list[int]:
+    """Return the rows of the graphs that have a node of a region."""
+    nodes = sorted(nodes_in(reader, region))
+    ends = [(bisect_left(nodes, one.first_node), bisect_left(nodes, one.first_node + one.node_count)) for one in graphs]
+    return [at for at, (first, end) in enumerate(ends) if first < end]
 
 
 def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]) -> TableRow:

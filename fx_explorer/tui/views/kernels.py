@@ -14,6 +14,7 @@ from fx_explorer.analysis.kernels.counts import KernelUse, kind_in_words, run_in
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.naming.values import told_names
+from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
@@ -57,7 +58,14 @@ def kernels_table(reader: SessionReader) -> Table:
         rows=shown,
         empty=_why_empty(reader),
         versions=functions_of_versions(reader),
+        within=lambda reader, region: _within(reader, region, costs),
     )
+
+
+def _within(reader: SessionReader, region: RegionKey, costs: list[KernelCost]) -> list[int]:
+    """Return the rows of the kernels that compute something of a region."""
+    nodes = nodes_in(reader, region)
+    return [at for at, one in enumerate(costs) if not nodes.isdisjoint(one.use.node_ids)]
 
 
 class _Shown(Sequence[TableRow]):

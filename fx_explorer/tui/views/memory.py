@@ -9,8 +9,11 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
+from fx_explorer.analysis.modules.module_regions import belongs, is_module
+from fx_explorer.analysis.modules.own_figures import saved_paths
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import result_name
+from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.saved_values import (
     COMPUTED,
     SavedValue,
@@ -56,7 +59,19 @@ def memory_table(reader: SessionReader) -> Table:
         ],
         empty=_why_empty(reader),
         versions=several,
+        within=lambda reader, region: _within(reader, region, values),
     )
+
+
+def _within(reader: SessionReader, region: RegionKey, values: list[SavedValue]) -> list[int]:
+    """Return the rows of the values that a region computes, or that are parameters of its module."""
+    nodes = nodes_in(reader, region)
+    found = [at for at, value in enumerate(values) if value.saved.producer in nodes]
+    if is_module(region):
+        is_there = belongs(region)
+        found = [at for at, path in enumerate(saved_paths(reader, values)) if is_there(path)]
+    again = (len(values) + at for at, one in enumerate(recomputed(reader)) if one.node.id in nodes)
+    return [*found, *again]
 
 
 class _Names(NamedTuple):

@@ -52,6 +52,7 @@ READS: dict[str, Reads] = {
     "guards": Reads(model.Guard, "guard", {model.Guard: 8}),
     "kernels": Reads(model.Kernel, "kernel", {model.Kernel: 22, model.LineNode: 1.8}),
     "memory": Reads(model.SavedTensor, "saved tensor", {model.SavedTensor: 30}),
+    "modules": Reads(model.Node, "node", {model.Node: 0.7, model.Kernel: 22, model.LineNode: 1.8, model.SavedTensor: 30}),
     "step_memory": Reads(model.Kernel, "kernel", {model.KernelCall: 400, model.Kernel: 50}),
     "regions": Reads(model.Node, "node", {model.Node: 0.15}),
     "ledger": Reads(model.LedgerStep, "step", {model.LedgerStep: 20}),

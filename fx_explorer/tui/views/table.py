@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.trees.folding import Tree
 from fx_explorer.tui.widgets.row_list import Keeps
 
 if TYPE_CHECKING:
@@ -66,6 +69,8 @@ class TableRow:
     """Looks up ``place``, where a table has too many rows to look up all of them."""
     version: str = ""
     """Name of the compilation that the row is of, ``0/1``; empty for what is of none or of several."""
+    narrows_to: RegionKey | None = None
+    """What enter narrows every view to, instead of going anywhere; None for most rows."""
 
 
 @runtime_checkable
@@ -118,3 +123,9 @@ class Table:
     """
     versions: Mapping[str, str] = field(default_factory=dict)
     """Name of a compilation → the function, for functions that were compiled more than once."""
+    tree: Tree | None = None
+    """How the rows lie in each other; None where they do not."""
+    within: Callable[[SessionReader, RegionKey], Sequence[int] | None] | None = None
+    """Finds the rows that belong to a region, ascending; None where rows belong to none."""
+    only: Sequence[int] | None = None
+    """The rows that it is narrowed to; None for all."""

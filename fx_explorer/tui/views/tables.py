@@ -14,6 +14,7 @@ from fx_explorer.tui.views.graphs import graphs_table
 from fx_explorer.tui.views.guards import guards_table
 from fx_explorer.tui.views.kernels import kernels_table
 from fx_explorer.tui.views.memory import memory_table
+from fx_explorer.tui.views.modules.module_table import modules_table
 from fx_explorer.tui.views.performance.bench import bench_table
 from fx_explorer.tui.views.performance.ledger import ledger_table
 from fx_explorer.tui.views.performance.step_memory import step_memory_table
@@ -32,6 +33,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "kernels": kernels_table,
     "memory": memory_table,
     "step_memory": step_memory_table,
+    "modules": modules_table,
     "regions": regions_table,
     "sizes": sizes_table,
     "backend": backend_table,

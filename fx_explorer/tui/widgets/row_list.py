@@ -109,6 +109,17 @@ class RowList(LineView):
             self.view = view
             self.column = column
 
+    class FoldWanted(Message):
+        """Posted by ← and → where rows lie in each other."""
+
+        def __init__(self, view: RowList, is_folding: bool) -> None:
+            super().__init__()
+            self.view = view
+            self.is_folding = is_folding
+
+    is_tree = False
+    """Whether rows lie in each other: ← and → fold then, and do not scroll."""
+
     def __init__(
         self,
         columns: Sequence[Column],
@@ -196,6 +207,12 @@ class RowList(LineView):
                 return index
             left += width + GAP
         return None
+
+    def action_columns_by(self, columns: int) -> None:
+        if self.is_tree:
+            self.post_message(self.FoldWanted(self, columns < 0))
+        else:
+            super().action_columns_by(columns)
 
     def on_click(self, event: events.Click) -> None:
         if event.y >= self._header_height or self._is_track(event):

@@ -25,6 +25,7 @@ from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, Tens
 from torch._dynamo.variables.lists import BaseListVariable
 
 from fx_explorer.capture.dynamo.breaks.reports import BreakContext, Extent, breaking, plain_name
+from fx_explorer.capture.recording.rows.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Frame, LocalTensor, ResumeFunction
@@ -56,14 +57,23 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
 def _found(translator: Any, error: BaseException | None) -> BreakContext:
     extents = {}
-    inlined: Any = _innermost(translator, error)
+    innermost = inlined = _innermost(translator, error)
     while inlined is not None:
         file, positions = inlined.f_code.co_filename, inlined.current_instruction.positions
         if positions is not None:
             extents[file, positions.lineno] = _extent(file, positions)
         inlined = getattr(inlined, "parent", None)
     stack = getattr(error, "real_stack", None) or ()
-    return BreakContext(tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack), extents)
+    chain = tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack)
+    return BreakContext(chain, extents, _module(innermost))
+
+
+def _module(translator: Any) -> str:
+    """Return the path of the innermost module whose call is being traced; empty for none. Dynamo keeps
+    it for the nodes that it makes (``nn_module_stack``).
+    """
+    called = list(getattr(translator, "nn_module_stack", {}).values())
+    return module_path(str(called[-1][0])) if called else ""
 
 
 def _innermost(translator: Any, error: BaseException | None) -> Any:

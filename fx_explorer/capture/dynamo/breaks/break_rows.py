@@ -32,6 +32,7 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
         text=recording.writer.text(payload),
         **breaking.extent(file, line)._asdict(),
         chain=recording.sources.stack(breaking.chain),
+        module=breaking.module,
     )
     recording.writer.add(row)
     recording.notify(Notice("note", text=f"graph break at {file}:{line}: {report.reason}", stage="dynamo", compilation=name))

@@ -136,6 +136,8 @@ class BreakContext:
     """The function that Python called, and what was inlined into it down to the break."""
     extents: dict[tuple[str, int], Extent] = field(default_factory=dict)
     """The extents, by file and line."""
+    module: str = ""
+    """Path of the module that was being called."""
 
     def extent(self, file: str, line: int) -> Extent:
         return self.extents.get((file, line), Extent())

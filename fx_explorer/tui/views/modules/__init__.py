@@ -1,0 +1,1 @@
+"""The view of the user's modules."""

@@ -1,0 +1,36 @@
+"""The tree of modules on screen: what folds, what enter narrows, and how everything comes back."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from tests.conftest import Captured
+from tests.tui.conftest import OpenApp
+
+
+async def test_enter_narrows_every_view_to_a_module_and_escape_widens(captured: Captured, open_app: OpenApp) -> None:
+    async with open_app(captured("transformer")) as driver:
+        await driver.press("v", "d")
+        assert "▾ Transformer" in driver.screen
+        assert "▸ 0, 1 ×2" in driver.screen
+        await driver.press("6")
+        every = driver.explorer.table.rows.line_count
+        await driver.press("v", "d", "down", "enter")
+        assert "only tokens, Esc: all" in driver.header
+        await driver.press("6")
+        narrowed = driver.explorer.table
+        kernels = driver.explorer.reader.rows(model.Kernel)
+        assert 0 < narrowed.rows.line_count < every == len(kernels)
+        assert f"{narrowed.rows.line_count} of {every} rows" in driver.screen
+        await driver.press("escape")
+        assert "Esc: all" not in driver.header
+        assert driver.explorer.table.rows.line_count == every
+
+
+async def test_arrows_fold_and_unfold(captured: Captured, open_app: OpenApp) -> None:
+    async with open_app(captured("transformer")) as driver:
+        await driver.press("v", "d")
+        before = driver.explorer.table.rows.line_count
+        await driver.press("left")
+        assert driver.explorer.table.rows.line_count == 2
+        await driver.press("right")
+        assert driver.explorer.table.rows.line_count == before

@@ -7,13 +7,10 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 
-from fx_explorer.tui.views.table import Chart, ChartPiece
+from fx_explorer.tui.pictures.chart import Chart, ChartPiece
 from fx_explorer.tui.widgets.cached import Cached
 
 LEAST_ROWS = 4
-PART_OF_SCREEN = 6
-"""A chart has at most this part of the rows of the screen: one in six."""
-
 
 class TableChart(Cached):
     """Shows blocks in the colours of the theme, those of the row under the cursor reversed. A click on
@@ -49,7 +46,9 @@ class TableChart(Cached):
             self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return min(self._chart.height(width), max(LEAST_ROWS, viewport.height // PART_OF_SCREEN)) if self._chart else 0
+        if self._chart is None:
+            return 0
+        return min(self._chart.height(width), max(LEAST_ROWS, viewport.height // self._chart.part_of_screen))
 
     def render(self) -> Content:
         if self._chart is None:

@@ -89,6 +89,18 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Enter goes to your line, or to the line of the generated code.",
         "Moving",
     ),
+    "flame": (
+        "Each block is a phase; what lies below it ran within it, and what is free at its right end is its own time. The rows\n"
+        "are the same as a tree: in all, and by itself. Enter opens what lies within a row, esc leaves it; on one of your lines\n"
+        "enter goes there. Phases that your line or module is known of: Dynamo, AOTAutograd, the lowering. Y s saves the picture.",
+        "Moving",
+    ),
+    "roofline": (
+        "A point is a kernel: how many operations it does for each byte it moves, and how many a second. Left of the bend memory is\n"
+        "the bound, right of it arithmetic. ● was measured, ○ stands on the roof since nothing ran. A click on a point goes to its\n"
+        "row, enter to its code. Kernels without figures are in the list, with the reason below it. Y s saves the picture.",
+        "Moving",
+    ),
     "backend": (
         "First the stages that the backend published, then how often what it made was called, then its last run.\n"
         "Enter goes to the stage, and from an instruction to its line of the program.",

@@ -16,24 +16,14 @@ class UserLine(NamedTuple):
     """The innermost module: ``layers.0.fc1``; empty for none."""
 
 
-class LineSum:
-    """What one line came to."""
-
-    __slots__ = ("duration_s", "times")
-
-    def __init__(self) -> None:
-        self.duration_s = 0.0
-        self.times = 0
-
-
 class LineClock:
     """The clock of one phase. Times are in seconds, on the clock of the phases."""
 
     __slots__ = ("_at", "_since_s", "sums")
 
     def __init__(self) -> None:
-        self.sums: dict[UserLine, LineSum] = {}
-        """In the order in which the phase first came to them."""
+        self.sums: dict[UserLine, float] = {}
+        """Seconds by line, in the order in which the phase first came to them."""
         self._at: UserLine | None = None
         self._since_s: float | None = None
         """None while it stands still."""
@@ -43,12 +33,12 @@ class LineClock:
         self.stand_still(time_s)
         self._at, self._since_s = line, time_s
         if line is not None:
-            self.sums.setdefault(line, LineSum()).times += 1
+            self.sums.setdefault(line, 0.0)
 
     def stand_still(self, time_s: float) -> None:
         """Count what has passed for the line."""
         if self._at is not None and self._since_s is not None:
-            self.sums[self._at].duration_s += max(0.0, time_s - self._since_s)
+            self.sums[self._at] += max(0.0, time_s - self._since_s)
         self._since_s = None
 
     def go_on(self, time_s: float) -> None:

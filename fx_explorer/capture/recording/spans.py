@@ -66,8 +66,6 @@ class Spans:
             self._recording.writer.add_all([row for span, lines in clocks for row in self._rows(span, lines)])
 
     def _rows(self, span: Span, clock: LineClock) -> Iterator[PhaseLine]:
-        for where, found in clock.sums.items():
+        for where, took_s in clock.sums.items():
             file = self._recording.sources.file(where.path)
-            yield PhaseLine(
-                *(0, span.compilation, span.name, span.start_s, file, where.line, where.module), found.times, found.duration_s
-            )
+            yield PhaseLine(*(0, span.compilation, span.name, span.start_s, file, where.line, where.module), took_s)

@@ -199,8 +199,6 @@ class PhaseLine:
     line: int
     module: RepeatedName
     """The innermost module: ``layers.0.fc1``; empty for what is in none."""
-    times: int
-    """How often the phase came to it: a loop is traced turn by turn."""
     duration_s: float
 
 

@@ -103,6 +103,13 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "copy all as markdown",
         "Copy the whole answer of this view as markdown: its words, its table, the detail; or the document of the pane.",
     ),
+    (
+        "picture.save",
+        "Y s",
+        "pictures.save",
+        "picture as SVG",
+        "Write the picture of this view to a file as SVG: the flame charts, the roofline, the bench.",
+    ),
     ("place.edit", "e", "edit", "edit", "Open the line of your source that this came from in $EDITOR."),
 )
 

@@ -12,6 +12,7 @@ from fx_explorer.tui.widgets.cached import Cached
 
 LEAST_ROWS = 4
 
+
 class TableChart(Cached):
     """Shows blocks in the colours of the theme, those of the row under the cursor reversed. A click on
     a block asks for its row.

@@ -266,6 +266,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             return any(stopped)
         return self.table.stop_reading() if self.table else False
 
+    def leave_row(self) -> bool:
+        """Show what the table on screen was opened from. Returns whether it was opened from anything."""
+        return bool(self.table and self.table.leave_row())
+
     # selection
 
     @property

@@ -55,7 +55,7 @@ def kernels_table(reader: SessionReader) -> Table:
         origin="Inductor's code generation; nodes from the scheduler's origins",
         columns=shown.columns,
         rows=shown,
-        empty=_why_empty(reader),
+        empty=why_no_kernels(reader),
         versions=functions_of_versions(reader),
     )
 
@@ -189,7 +189,8 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
     return words if reader.meta("build") else f"{words} Nothing was built: this is what would be (--build builds it)."
 
 
-def _why_empty(reader: SessionReader) -> str:
+def why_no_kernels(reader: SessionReader) -> str:
+    """Return why a view of kernels is empty."""
     if reader.meta("outcome") is None:
         return "None so far: kernels are written at the end of a compilation."
     compilations = reader.rows(model.Compilation)

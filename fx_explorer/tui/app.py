@@ -280,9 +280,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if view and view.find_pattern:
             view.stop_find()
             view.find("")
-        elif self.explorer.leave_row():
-            return
-        elif self.controllers.stop_measuring():
+        elif self.explorer.leave_row() or self.controllers.stop_measuring():
             return
         elif self.controllers.stop_compiling():
             self.notify("Cancelled what was being compiled.")

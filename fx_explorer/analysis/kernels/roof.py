@@ -64,7 +64,7 @@ def _of_data_sheet(gpu: Gpu) -> Roof | None:
 
 def _measured(reader: SessionReader) -> Roof | None:
     rows = reader.rows(CardCeiling)
-    last = {row.kind: row for row in rows if row.device == rows[-1].device and row.rate > 0}
+    last: dict[str, CardCeiling] = {row.kind: row for row in rows if row.device == rows[-1].device and row.rate > 0}
     if "memory" not in last:
         return None
     device = last["memory"].device

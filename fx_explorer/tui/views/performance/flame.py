@@ -97,7 +97,8 @@ class _Zoomed:
     def _notice(self, frame: FlameFrame) -> str:
         whole_s = self.whole.root.duration_s
         if self.at:
-            return f"{frame.name}: {seconds(frame.duration_s)}, {careful_share(frame.duration_s, whole_s)} of all. Escape leaves it."
+            part = careful_share(frame.duration_s, whole_s)
+            return f"{frame.name}: {seconds(frame.duration_s)}, {part} of all. Escape leaves it."
         dearest = max(self.parts, key=lambda part: part.frame.self_s).frame
         words = f"{seconds(whole_s)} in all; dearest by itself: {dearest.name}, {seconds(dearest.self_s)}. Enter opens a row."
         return words if self.whole.has_lines else f"{words} {NO_LINES}"

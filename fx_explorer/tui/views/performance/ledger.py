@@ -10,7 +10,7 @@ from itertools import groupby
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import KIND_EXPLAINED, LedgerEntry, LedgerFigures, SourceLine, ledger_figures
-from fx_explorer.analysis.ledger.flame import FlameKind, flame
+from fx_explorer.analysis.ledger.flame import flame
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.table import graph_of, kind_rows, kinds_told, lines_in_words, step_name
 from fx_explorer.analysis.ledger.verdict import verdict
@@ -35,7 +35,7 @@ COLUMNS = (
     TableColumn("your line", "link", min_width=14, priority=5, keeps="end"),
 )
 
-TONES: dict[FlameKind, str] = {
+TONES: dict[str, str] = {
     **dict.fromkeys(("call", "part", "function", "code"), "$foreground 12%"),
     **dict.fromkeys(("kernel", "library", "graph"), "$success-muted"),
     **dict.fromkeys(("entry", "guards", "bytecode", "wrapper"), "$primary-muted"),

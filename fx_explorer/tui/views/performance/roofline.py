@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import overload
 
 from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
 from fx_explorer.analysis.kernels.roof import Roof, why_no_roof
 from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, microseconds
 from fx_explorer.analysis.kernels.roofline_points import KernelPoint, KernelRoofline, kernel_roofline
@@ -15,7 +16,6 @@ from fx_explorer.report.pictures.libraries import NO_LIBRARY
 from fx_explorer.report.pictures.roofline import rate_in_words, roofline_svg
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.pictures.roofline_chart import RooflineChart
-from fx_explorer.tui.views.kernels import why_no_kernels
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (

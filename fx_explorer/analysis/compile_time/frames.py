@@ -108,15 +108,15 @@ class _Tree:
         """Compilations without a frame so far."""
 
     def whole(self, spans: Iterable[model.Span]) -> _Node:
-        of_thread: dict[str, list[model.Span]] = {}
+        of_thread: dict[str, list[model.Span]] = {"": []}  # the compilations that have no phases are the main thread's
         for span in spans:
             of_thread.setdefault(span.thread, []).append(span)
-        of_thread.setdefault("", [])  # the compilations that have no phases are the main thread's
         threads = [
-            _summed(_Node(name or MAIN_THREAD, "thread", children=self._functions(own))) for name, own in of_thread.items()
+            _summed(_Node(f"thread {name}" if name else MAIN_THREAD, "thread", children=self._functions(own)))
+            for name, own in of_thread.items()
         ]
         rest = [self._function(row, []) for row in self._left.values() if row.duration_s > 0]
-        main = next(node for node in threads if node.name == MAIN_THREAD)
+        main = threads[0]
         main.children += rest
         _summed(main)
         threads = [node for node in threads if node.duration_s]

@@ -7,6 +7,7 @@ _WORDS: dict[str, str] = {
     "entire_frame_compile": "compiling the function",
     "_compile.compile_inner": "compiling the function",
     "insert_deferred_runtime_asserts": "checks of sizes in the graph",
+    "entire_backward_compile": "compiling the backward",
     "bytecode_tracing": "tracing your Python code",
     "build_guards": "making the guards",
     "gc": "collecting garbage",

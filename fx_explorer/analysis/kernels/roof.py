@@ -12,9 +12,8 @@ from fx_explorer.analysis.kernels.card import card, not_described
 from fx_explorer.model import CardCeiling, Gpu
 from fx_explorer.session import SessionReader
 
-MEASURE = "Measure a call (x c): what this processor can do is measured then, too."
-NO_ROOF = f"There is no roof: nobody measured how fast this processor moves bytes and multiplies. {MEASURE}"
-NO_BANDWIDTH = "There is no roof: the memory bandwidth of {gpu} is not known."
+NO_ROOF = "No roof yet: measure a call (x c), and with it what this processor can do."
+NO_BANDWIDTH = "No roof: the memory bandwidth of {gpu} is not known."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,9 @@ class Roof:
     flops_per_s: Mapping[str, float]
     """Kind of number → operations a second: ``fp32``, ``bf16``."""
     origin: str
-    """``its data sheet``, ``measured: copy of 0.27 GB``."""
+    """``data sheet``, ``measured``."""
+    how: str = ""
+    """What was run to measure it."""
 
     def flops_at(self, intensity: float, kind: str) -> float:
         """Return the most operations a second at so many operations a byte; 0 for a kind without a number."""
@@ -59,7 +60,7 @@ def why_no_roof(reader: SessionReader) -> str:
 def _of_data_sheet(gpu: Gpu) -> Roof | None:
     if not gpu.memory_bandwidth:
         return None
-    return Roof(gpu.title, float(gpu.memory_bandwidth), gpu.peak_flops, "its data sheet")
+    return Roof(gpu.title, float(gpu.memory_bandwidth), gpu.peak_flops, "data sheet")
 
 
 def _measured(reader: SessionReader) -> Roof | None:
@@ -70,4 +71,4 @@ def _measured(reader: SessionReader) -> Roof | None:
     device = last["memory"].device
     hows = dict.fromkeys(row.how for row in last.values())
     peaks = {kind: row.rate for kind, row in last.items() if kind != "memory"}
-    return Roof("this CPU" if device == "cpu" else device, last["memory"].rate, peaks, f"measured: {', '.join(hows)}")
+    return Roof("this CPU" if device == "cpu" else device, last["memory"].rate, peaks, "measured", ", ".join(hows))

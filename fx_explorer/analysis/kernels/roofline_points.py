@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import lines_of_calls
 
 NO_BYTES = "how many bytes it moves is not known"
-NO_FLOPS = "no operations are counted: Inductor counts matrix multiplications and convolutions only"
+NO_FLOPS = "no operations are counted (only those of matrix products and convolutions are)"
 NO_TIME = "it was not timed, and nothing is known of the machine"
 NO_PEAK = "nothing is known of the machine's arithmetic with {kind}"
 

@@ -49,7 +49,7 @@ class TableChart(Cached):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         if self._chart is None:
             return 0
-        return min(self._chart.height(width), max(LEAST_ROWS, viewport.height // self._chart.part_of_screen))
+        return min(self._chart.height(width), max(LEAST_ROWS, self._chart.room(viewport.height)))
 
     def render(self) -> Content:
         if self._chart is None:

@@ -17,9 +17,8 @@ class ChartPiece(NamedTuple):
 class Chart(Protocol):
     """A picture above the rows. Everything is in cells; ``row`` is the row under the cursor."""
 
-    @property
-    def part_of_screen(self) -> int:
-        """Return which part of the rows of the screen it has at most: 6 for one in six."""
+    def room(self, screen: int) -> int:
+        """Return how many of the rows of the screen it has at most."""
 
     def height(self, width: int) -> int:
         """Return how many rows all of it takes."""

@@ -25,12 +25,16 @@ class FlameChart:
     ) -> None:
         """``steps_of_rows``: for each row of the table the positions of the steps that it stands for.
         ``tones``: kind of a frame → colour of the theme. ``noun``: what a step is called.
+        ``part_of_screen``: 6 for one row in six.
         """
         self._root = root
         self._steps = steps_of_rows
         self._tones = tones
-        self.part_of_screen = part_of_screen
+        self._part_of_screen = part_of_screen
         self._blocks = lru_cache(maxsize=2)(lambda width: flame_rows(root, width, noun))
+
+    def room(self, screen: int) -> int:
+        return screen // self._part_of_screen
 
     def height(self, width: int) -> int:
         """Return the rows that all of it takes: its levels, and what points at the marked blocks."""
@@ -59,4 +63,4 @@ class FlameChart:
             rows = [row for row, own in enumerate(self._steps) if len(own) == len(wanted) and wanted.issuperset(own)]
             if rows:
                 return rows[-1]
-        return None
+        return next((row for row, own in enumerate(self._steps) if steps and steps[0] in own and min(own) == steps[0]), None)

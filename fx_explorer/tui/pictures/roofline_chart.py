@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from fx_explorer.analysis.kernels.roofline_points import KernelRoofline
-from fx_explorer.report.pictures.roofline import LEAST_HEIGHT, LEAST_WIDTH, MEASURED, RooflinePlot, roofline_plot
+from fx_explorer.report.pictures.roofline import LEAST_HEIGHT, LEAST_WIDTH, RooflinePlot, roofline_plot
 from fx_explorer.tui.pictures.chart import ChartPiece
 
 ROWS = 28
 """More rows than these make no picture clearer."""
+
+SHORT_SCREEN, SHORT_ROWS = 36, 9
+"""A lower screen than the one leaves the picture these rows: there the list needs the others."""
 
 LIT = "$accent"
 
@@ -19,10 +22,11 @@ class RooflineChart:
     are drawn first.
     """
 
-    part_of_screen = 2
-
     def __init__(self, found: KernelRoofline) -> None:
         self._plot = lru_cache(maxsize=2)(lambda width, height: roofline_plot(found, width, height))
+
+    def room(self, screen: int) -> int:
+        return screen // 2 if screen >= SHORT_SCREEN else SHORT_ROWS
 
     def height(self, width: int) -> int:
         return ROWS
@@ -47,4 +51,4 @@ def _pieces(line: str, lit: int | None) -> list[ChartPiece]:
     """Return a line in pieces, with one cell marked."""
     if lit is None or lit >= len(line):
         return [ChartPiece(line)]
-    return [ChartPiece(line[:lit]), ChartPiece(MEASURED, LIT, is_marked=True), ChartPiece(line[lit + 1 :])]
+    return [ChartPiece(line[:lit]), ChartPiece(line[lit], LIT, is_marked=True), ChartPiece(line[lit + 1 :])]

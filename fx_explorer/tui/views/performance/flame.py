@@ -71,9 +71,9 @@ class _Zoomed:
     def table(self) -> Table:
         frame = self.parts[0].frame
         return Table(
-            shows="Where the time of compiling went: phases within phases, and in them your modules and lines.",
+            shows="Where the time of compiling went, down to your modules and lines.",
             notice=self._notice(frame),
-            origin="torch's own timed phases, and a clock in Dynamo, AOTAutograd and the lowering that knows your lines",
+            origin="torch's own timed phases, and a clock that knows your lines",
             columns=COLUMNS,
             rows=_Rows(self.whole, self.parts),
             empty="",
@@ -100,7 +100,11 @@ class _Zoomed:
             part = careful_share(frame.duration_s, whole_s)
             return f"{frame.name}: {seconds(frame.duration_s)}, {part} of all. Escape leaves it."
         dearest = max(self.parts, key=lambda part: part.frame.self_s).frame
-        words = f"{seconds(whole_s)} in all; dearest by itself: {dearest.name}, {seconds(dearest.self_s)}. Enter opens a row."
+        threads = [child for child in frame.children if child.kind == "thread"]
+        on = f" on {counted(len(threads), 'thread')}, which run side by side" if threads else ""
+        words = (
+            f"{seconds(whole_s)} in all{on}; dearest by itself: {dearest.name}, {seconds(dearest.self_s)}. Enter opens a row."
+        )
         return words if self.whole.has_lines else f"{words} {NO_LINES}"
 
     def _svg(self) -> str:

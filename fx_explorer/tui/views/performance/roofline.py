@@ -21,29 +21,34 @@ from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 COLUMNS = (
     TableColumn("kernel", "strong", min_width=20, max_width=48, keeps="name"),
     TableColumn("FLOP/byte", is_number=True, min_width=9),
-    TableColumn("reaches", "number", is_number=True, min_width=13),
+    TableColumn("reaches", "number", is_number=True, min_width=15),
     TableColumn("of the roof", is_number=True, min_width=8, priority=1),
     TableColumn("bound by", "muted", min_width=10, priority=2),
     TableColumn("memory", is_number=True, min_width=9, priority=4),
-    TableColumn("time", is_number=True, min_width=8, priority=3, total=microseconds),
+    TableColumn("time", is_number=True, min_width=10, priority=3, total=microseconds),
     TableColumn("numbers", "muted", min_width=5, priority=7),
     TableColumn("your line", "link", min_width=12, max_width=24, priority=5, keeps="end"),
     TableColumn("module", min_width=12, max_width=30, priority=6, keeps="end"),
 )
 
-AT_MOST = "○ stands on the roof, where nothing was measured: it can do no more."
+OF_MEASURED = ("of the roof", "memory")
+COLUMNS_UNMEASURED = tuple(column for column in COLUMNS if column.title not in OF_MEASURED)
+"""Where nothing was measured, kernels reach nothing."""
+
+AT_MOST = "○ was not measured: it stands on the roof, and can do no more."
 ABOVE = "Above the roof is what lies in caches, or what the machine could do when nothing else ran."
 
 
 def roofline_table(reader: SessionReader) -> Table:
     found = kernel_roofline(reader)
+    columns = COLUMNS if any(one.is_measured for one in found.points) else COLUMNS_UNMEASURED
     can_draw = bool(found.drawn) and find_spec("plotext") is not None
     return Table(
-        shows="What bounds each kernel: operations a byte against operations a second, below the roof.",
+        shows="What bounds each kernel, below the roof of the machine.",
         notice=_notice(reader, found),
-        origin="Inductor's counts of bytes and operations; times of a call (x c), of the kernel alone (x k), or the roof's",
-        columns=COLUMNS,
-        rows=_Rows(reader, found),
+        origin="counts of bytes and operations; times as measured, else the roof's",
+        columns=columns,
+        rows=_Rows(reader, found, columns),
         empty=why_no_kernels(reader),
         chart=RooflineChart(found) if can_draw else None,
         svg=(lambda: roofline_svg(found)) if found.points else None,
@@ -72,8 +77,9 @@ def _roof_in_words(roof: Roof, kinds: Sequence[str]) -> str:
 class _Rows(Sequence[TableRow]):
     """The rows, each made when it is asked for."""
 
-    def __init__(self, reader: SessionReader, found: KernelRoofline) -> None:
+    def __init__(self, reader: SessionReader, found: KernelRoofline, columns: Sequence[TableColumn]) -> None:
         self._reader = reader
+        self._columns = columns
         self._found = found
 
     def __len__(self) -> int:
@@ -90,18 +96,18 @@ class _Rows(Sequence[TableRow]):
     def _row(self, one: KernelPoint) -> TableRow:
         reader, kernel = self._reader, one.cost.use.kernel
         is_drawn = not one.missing
-        cells = (
-            kernel.name,
-            f"{one.intensity:.3g}" if one.intensity else "",
-            _reached(one) if is_drawn else "",
-            _share(one.of_roof) if one.of_roof else "",
-            _bound(one, self._found.roof),
-            f"{rate_in_words(one.bytes_per_s)}B/s" if one.bytes_per_s else "",
-            f"{'' if one.is_measured else '≥ '}{microseconds(one.time_s)}" if one.time_s else "",
-            one.kind if one.flops > 0 else "",
-            one.cost.line_in_words,
-            one.cost.module_in_words,
-        )
+        cells = {
+            "kernel": kernel.name,
+            "FLOP/byte": f"{one.intensity:.3g}" if one.intensity else "",
+            "reaches": _reached(one) if is_drawn else "",
+            "of the roof": _share(one.of_roof) if one.of_roof else "",
+            "bound by": _bound(one, self._found.roof),
+            "memory": f"{rate_in_words(one.bytes_per_s)}B/s" if one.bytes_per_s else "",
+            "time": f"{'' if one.is_measured else '≥ '}{microseconds(one.time_s)}" if one.time_s else "",
+            "numbers": one.kind if one.flops > 0 else "",
+            "your line": one.cost.line_in_words,
+            "module": one.cost.module_in_words,
+        }
         values = {
             "FLOP/byte": one.intensity,
             "reaches": one.flops_per_s,
@@ -110,7 +116,7 @@ class _Rows(Sequence[TableRow]):
             "time": one.time_s,
         }
         return TableRow(
-            cells,
+            tuple(cells[column.title] for column in self._columns),
             detail=lambda: Detail(_detail(one, self._found.roof)),
             values={title: value for title, value in values.items() if value},
             part=0 if is_drawn else 1,
@@ -147,4 +153,5 @@ def _detail(one: KernelPoint, roof: Roof | None) -> str:
         told.append(f"The roof above it is {most}, by {_bound(one, roof)}; {ridge}.")
         told += [f"It reaches {_share(one.of_roof)} of it."] if one.of_roof else [AT_MOST]
         told += [ABOVE] if one.of_roof > 1 else []
-    return "\n".join([*told, FLOPS_COUNTED])
+        told += [f"The roof was measured: {roof.how}."] if roof.how else []
+    return "\n".join(told if one.flops > 0 else [*told, FLOPS_COUNTED])

@@ -103,14 +103,15 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "copy all as markdown",
         "Copy the whole answer of this view as markdown: its words, its table, the detail; or the document of the pane.",
     ),
-    (
-        "picture.save",
-        "Y s",
-        "pictures.save",
-        "picture as SVG",
-        "Write the picture of this view to a file as SVG: the flame charts, the roofline, the bench.",
-    ),
     ("place.edit", "e", "edit", "edit", "Open the line of your source that this came from in $EDITOR."),
+)
+
+_PICTURE: HelpEntry = (
+    "picture.save",
+    "Y s",
+    "pictures.save",
+    "picture as SVG",
+    "Write the picture of this view to a file as SVG: the flame charts, the roofline, the bench.",
 )
 
 _FOLLOW: HelpEntry = (
@@ -145,4 +146,5 @@ PANE_COMMANDS = (
 SELECTION_COMMANDS = (
     *declared("lines", "Selection", _FOLLOW, footer=("line.follow",)),
     *declared("explorer", "Selection", *_SELECTION, footer=("place.inspect", "place.copy")),
+    *declared("app", "Selection", _PICTURE),
 )

@@ -28,6 +28,10 @@ class LineClock:
         self._since_s: float | None = None
         """None while it stands still."""
 
+    def is_at(self, line: UserLine | None) -> bool:
+        """Return whether it counts for this line already."""
+        return line == self._at and self._since_s is not None
+
     def turn_to(self, line: UserLine | None, time_s: float) -> None:
         """Count for another line from now on; None for none."""
         self.stand_still(time_s)

@@ -51,7 +51,7 @@ class Phases:
     def turn_to(self, line: UserLine | None) -> None:
         """Note that the innermost phase of this thread is at another line of the user's, or at none."""
         running = self._open.get(threading.get_ident())
-        if running:
+        if running and not running[-1].lines.is_at(line):
             running[-1].lines.turn_to(line, self._now())
 
     @property

@@ -64,39 +64,49 @@ def _told_first(table: list[Any], opcode: int | None, tell: Callable[[Any], None
 
 
 class _Lines(threading.local):
-    """The line that each function is at that this thread traces, the outermost first."""
+    """The line that each function is at that this thread traces, the outermost first.
+
+    Dynamo comes to 8,000 lines for a layer of a transformer, so what is done at each is little: that a function
+    is the user's, and for which module it runs, is looked at when it begins.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._running: list[UserLine | None] = []
+        self._known = 0
+        """The ``id`` of the translator of the function that it is in, where that is looked at already; else 0."""
+        self._is_torchs = False
+        """Whether that function is torch's, all of which counts for the line that called it."""
 
     def at_starts_line(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def starts_line(translator: Any, lineno: int) -> Any:
             found = original(translator, lineno)
-            with self._recording.noting("the time of a line", "dynamo"):
-                depth: int = translator.inline_depth
-                del self._running[depth:]
-                self._running += [None] * (depth - len(self._running))
-                self._running.append(self._line_of(translator))
-                self._tell()
+            try:
+                self._came_to(translator)
+            except Exception as error:  # noqa: BLE001 - stored: no fault of the compile's
+                self._recording.add_fault("the time of a line", "dynamo", error)
             return found
 
         return starts_line
 
-    def returned(self, translator: Any) -> None:
-        """Note that an inlined function returns to the line that called it."""
-        with self._recording.noting("the time of a line", "dynamo"):
-            del self._running[translator.inline_depth :]
-            self._tell()
+    def _came_to(self, translator: Any) -> None:
+        if id(translator) != self._known:
+            self._look_at(translator)
+        elif self._is_torchs:
+            return
+        elif before := self._running[-1]:
+            self._running[-1] = UserLine(before.path, translator.lineno, before.module)
+        self._tell()
 
-    def ended(self, _: Any) -> None:
+    def _look_at(self, translator: Any) -> None:
         with self._recording.noting("the time of a line", "dynamo"):
-            self._running.clear()
-            self._tell()
-
-    def _tell(self) -> None:
-        self._recording.phases.turn_to(self._running[-1] if self._running else None)
+            depth: int = translator.inline_depth
+            del self._running[depth:]
+            self._running += [None] * (depth - len(self._running))
+            self._running.append(self._line_of(translator))
+            self._known = id(translator)
+            self._is_torchs = self._recording.sources.is_torch(translator.f_code.co_filename)
 
     def _line_of(self, translator: Any) -> UserLine | None:
         """Return the innermost line outside torch, and the module that is traced."""
@@ -106,3 +116,20 @@ class _Lines(threading.local):
         while inlined is not None and self._recording.sources.is_torch(inlined.f_code.co_filename):
             inlined = getattr(inlined, "parent", None)
         return UserLine(inlined.f_code.co_filename, inlined.lineno, module) if inlined is not None else None
+
+    def returned(self, translator: Any) -> None:
+        """Note that an inlined function returns to the line that called it."""
+        with self._recording.noting("the time of a line", "dynamo"):
+            del self._running[translator.inline_depth :]
+            self._known = 0
+            self._tell()
+
+    def ended(self, _: Any) -> None:
+        """Note that the outermost function returns."""
+        with self._recording.noting("the time of a line", "dynamo"):
+            self._running.clear()
+            self._known = 0
+            self._tell()
+
+    def _tell(self) -> None:
+        self._recording.phases.turn_to(self._running[-1] if self._running else None)

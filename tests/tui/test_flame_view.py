@@ -9,6 +9,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.session import SessionWriter
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane
 from tests.conftest import Captured
@@ -17,6 +18,12 @@ from tests.tui.conftest import Driver, OpenApp
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
 MANY = 10_000
+
+
+@pytest.fixture(autouse=True)
+def no_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is built here: no process gets ready for it."""
+    monkeypatch.setattr(KernelBuilds, "prepare", lambda self: None)
 
 
 def chart(driver: Driver) -> list[str]:

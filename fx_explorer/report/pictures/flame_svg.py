@@ -28,8 +28,10 @@ LETTER = 6.7
 LEAST_CUT = 4
 """Letters from which on the beginning of a name says more than nothing."""
 
-LEAST_PIXELS = 0.05
-"""A narrower block, of which nobody sees anything, is left out, and so is what lies within it."""
+MANY, LEAST_PIXELS = 5_000, 0.05
+"""Of more frames than so many, blocks that are narrower are left out with what lies within them: nobody sees
+anything of them.
+"""
 
 TICKS = 8
 
@@ -94,14 +96,16 @@ class _Chart:
         self._root = root
         self._top = top
         self._scale = (WIDTH - 2 * MARGIN) / root.duration_s if root.duration_s > 0 else 0.0
-        self.bottom = top + ROW * (1 + max(frame.depth for frame in root.frames()) - root.depth)
+        depths = [frame.depth for frame in root.frames()]
+        self._least = LEAST_PIXELS if len(depths) > MANY else 0.0
+        self.bottom = top + ROW * (1 + max(depths) - root.depth)
 
     def blocks(self) -> Iterator[str]:
         waiting = [self._root]
         while waiting:
             frame = waiting.pop()
             yield self._block(frame)
-            waiting += [one for one in reversed(frame.children) if not self._scale or self._width(one) >= LEAST_PIXELS]
+            waiting += [one for one in reversed(frame.children) if self._width(one) >= self._least]
 
     def _block(self, frame: FlameFrame) -> str:
         left, width = self._x(frame.began_s), self._width(frame)

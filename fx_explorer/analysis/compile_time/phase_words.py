@@ -32,6 +32,7 @@ _WORDS: dict[str, str] = {
     "GraphLowering.codegen": "writing the code",
     "GraphLowering.compile_to_fn": "making a function of the code",
     "GraphLowering.compile_to_module": "loading the code",
+    "CacheBase.get_system.triton_key": "reading Triton's own files, for its version",
     "code_gen": "writing the code",
     "Scheduler.__init__": "planning kernels",
     "Scheduler.fused_nodes": "fusing",

@@ -149,9 +149,9 @@ class _Rows(Sequence[TableRow]):
 
     def _detail(self, part: CompilePart) -> str:
         frame, span = part.frame, part.span
+        itself = f"; {run_time(frame.self_s)} of it itself" if frame.children and frame.self_s >= LEAST_S else ""
         told = [
-            f"{frame.name}: {run_time(frame.duration_s)}, {careful_share(frame.duration_s, self._whole_s)} of all, "
-            f"{run_time(frame.self_s)} in nothing that is listed below it.",
+            f"{frame.name}: {run_time(frame.duration_s)}, {careful_share(frame.duration_s, self._whole_s)} of all{itself}.",
             KINDS_IN_WORDS.get(frame.kind, ""),
         ]
         if span:

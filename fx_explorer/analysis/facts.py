@@ -11,7 +11,7 @@ Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench", "ledger", "step_memory", "backend", "support", "stages",
+    "bench", "ledger", "step_memory", "backend", "support", "stages", "flame", "roofline",
 ]  # fmt: skip
 
 Topic = Literal[

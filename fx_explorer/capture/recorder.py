@@ -31,6 +31,9 @@ from fx_explorer.session import SessionWriter
 HOOKS: dict[str, tuple[str, str]] = {
     "keeping Dynamo out of fx-explorer": ("recording.hidden_from_dynamo", "our_files_skipped"),
     "times, breaks and recompiles": ("trace", "trace_records"),
+    "the time of each line in Dynamo": ("dynamo.line_times", "dynamo_line_hook"),
+    "the time of each line in AOTAutograd": ("aot.node_times", "traced_node_hook"),
+    "the time of each line in Inductor's lowering": ("aot.node_times", "lowered_node_hook"),
     "graphs after Inductor's passes": ("inductor.passes", "pass_hooks"),
     "the joint graph after Inductor's passes": ("inductor.joint_passes", "joint_pass_hook"),
     "what passes put in the place of nodes": ("links.replaced_nodes", "replacement_hook"),

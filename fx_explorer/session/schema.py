@@ -22,7 +22,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -75,6 +75,7 @@ TABLES: dict[type, str] = {
     model.SavedTensor: "saved_tensor",
     model.PartitionChoice: "partition_choice",
     model.Span: "span",
+    model.PhaseLine: "phase_line",
     model.Metric: "metric",
     model.ConsoleLine: "console",
     model.Failure: "failure",

@@ -295,6 +295,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if view and view.find_pattern:
             view.stop_find()
             view.find("")
+        elif self.explorer.leave_row():
+            return
         elif self.explorer.linked_selection.region:
             self.explorer.narrow(None)
         elif self.controllers.stop_measuring():

@@ -95,6 +95,20 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Enter goes to your line, or to the line of the generated code.",
         "Moving",
     ),
+    "flame": (
+        "Each block is a phase. What lies below it ran within it; what is free at its right end is its own time.\n"
+        "The rows are the same as a tree: in all, and itself. Enter opens what lies within a row, esc leaves it.\n"
+        "Your lines are known in Dynamo, in AOTAutograd and in the lowering: enter on one goes there.\n"
+        "▲ points at the row under the cursor; a click on a block goes to its row. Y s saves the picture.",
+        "Moving",
+    ),
+    "roofline": (
+        "A point is a kernel: how many operations it does for each byte that it moves, and how many a second.\n"
+        "Left of the bend memory is the bound, right of it arithmetic. ● was measured; ○ stands on the roof: nothing ran.\n"
+        "A click on a point goes to its row, enter to its code. What is not drawn is in the list, with the reason below it.\n"
+        "Y s saves the picture.",
+        "Moving",
+    ),
     "backend": (
         "First the stages that the backend published, then how often what it made was called, then its last run.\n"
         "Enter goes to the stage, and from an instruction to its line of the program.",

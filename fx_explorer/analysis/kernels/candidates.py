@@ -126,7 +126,7 @@ def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: Kerne
     """
     assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
     kind = number_kind(assembly) if assembly else ""
-    return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or _kind_of_inputs(reader, kernel))
+    return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or kind_of_inputs(reader, kernel))
 
 
 _KINDS = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f64": "fp64", "fp64": "fp64", "i8": "int8"}
@@ -135,7 +135,7 @@ _POINTERS = re.compile(r"'\*(\w+)'")
 """Matches pointers in a kernel's signature: ``{'arg_A': '*bf16', …}``."""
 
 
-def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
+def kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return the number type of a kernel's inputs: what its arguments point to. For a library call
     it is the type of its nodes' results, which is that of the factors.
     """

@@ -30,3 +30,14 @@ def why_no_triton(reader: SessionReader) -> str:
     if languages != {"extern"}:
         return FOR_THE_CPU
     return ONLY_LIBRARIES if session_gpu(reader) else NO_GPU
+
+
+def why_no_kernels(reader: SessionReader) -> str:
+    """Return why a view of kernels is empty."""
+    if reader.meta("outcome") is None:
+        return "None so far: kernels are written at the end of a compilation."
+    compilations = reader.rows(model.Compilation)
+    reasons = {(c.missing_stages or {}).get("kernel", "") for c in compilations} - {""}
+    if reasons:
+        return f"No kernels: {'; '.join(sorted(reasons))}."
+    return "No kernels: no compilation got as far as generating code."

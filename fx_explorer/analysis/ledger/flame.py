@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
-from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, SourceLine
+from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.analysis.ledger.table import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.naming.functions import plain_function
@@ -24,37 +25,6 @@ generated code of a graph. ``rest``: what is not accounted for.
 """
 
 Part = Literal["clearing gradients", "forward", "loss", "backward", "waiting", "releasing"]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class FlameFrame:
-    """A stretch of the call, and what lies within it."""
-
-    name: str
-    kind: FlameKind
-    depth: int
-    """0 is the call."""
-    began_s: float
-    """Seconds after the call began."""
-    ended_s: float
-    steps: range
-    """Positions of its steps among the entries of the ledger; empty for what is not accounted for."""
-    line: SourceLine | None = None
-    """The user's line: the first of a step's, or the one that a compiled function begins at."""
-    children: tuple[FlameFrame, ...] = ()
-    """In order, without gaps; empty for a step."""
-
-    @property
-    def duration_s(self) -> float:
-        return self.ended_s - self.began_s
-
-    def frames(self) -> Iterator[FlameFrame]:
-        """Yield this frame and all within it, a frame before its children."""
-        waiting = [self]  # no recursion: a loop with a graph break in it nests as deep as Python lets it
-        while waiting:
-            frame = waiting.pop()
-            yield frame
-            waiting += reversed(frame.children)
 
 
 def flame(figures: LedgerFigures) -> FlameFrame:
@@ -93,7 +63,7 @@ class _Key:
 
     kind: FlameKind
     name: str
-    line: SourceLine | None = None
+    line: tuple[str, int] | None = None
 
 
 @dataclass(slots=True)
@@ -125,7 +95,7 @@ def _close(stack: list[_Open], depth: int, times: Sequence[float]) -> None:
 
 
 def _step(figures: LedgerFigures, entry: LedgerEntry, position: int, times: Sequence[float], depth: int) -> FlameFrame:
-    line = entry.lines[0][0] if entry.lines else None
+    line = (entry.lines[0][0].file, entry.lines[0][0].line) if entry.lines else None
     steps = range(position, position + 1)
     return FlameFrame(step_name(figures, entry), entry.step.kind, depth, times[position], times[position + 1], steps, line)
 
@@ -212,4 +182,4 @@ def _function(figures: LedgerFigures, compilation: str) -> _Key:
     own = known.name.rpartition(".")[2]
     told = plain_function(own)
     where = in_file(known.line.file, known.line.line)
-    return _Key("function", f"{own} {where}" if told == own else told, known.line)
+    return _Key("function", f"{own} {where}" if told == own else told, (known.line.file, known.line.line))

@@ -19,6 +19,7 @@ from dataclasses import replace
 import torch
 from torch._guards import CompileContext
 
+from fx_explorer.capture.compile_time.phases import Phases
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import CompilationState
 from fx_explorer.capture.recording.dynamo_bytecode import DynamoBytecode
@@ -71,6 +72,8 @@ class Recording:
         """Seconds that the compiler waited for the user at gates. They do not count as compile
         time.
         """
+        self.phases = Phases(lambda: self.elapsed() - self.waited_s)
+        """What torch times now, and at which lines of the user's it is."""
         self.boundary: Boundary = StraightThrough()
         """Where the stages meet."""
         self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext

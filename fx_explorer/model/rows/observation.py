@@ -180,6 +180,30 @@ class Span:
     start_s: float
     duration_s: float
     depth: int = 0
+    thread: RepeatedName = ""
+    """Name of the thread that it ran on; empty for the program's main thread, and in sessions of before
+    version 12, which do not tell.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLine:
+    """How long a timed phase spent on one line of the user's, for one module. What it did in phases within
+    it is not counted.
+    """
+
+    id: int
+    compilation: int
+    phase: RepeatedName
+    """Name of its Span."""
+    phase_start_s: float
+    """``start_s`` of its Span."""
+    file: int
+    """The SourceFile."""
+    line: int
+    module: RepeatedName
+    """The innermost module: ``layers.0.fc1``; empty for what is in none."""
+    duration_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.report.pictures.libraries import NO_LIBRARY, SVG_SALT
 
 if TYPE_CHECKING:
     from plotext._figure import _figure_class
-
-NO_LIBRARY = "{library} is not installed, which draws this picture. Install it with: pip install 'fx-explorer[plots]'"
 
 NOTHING = "There is nothing to draw: no contender was measured often enough beside the uncompiled program."
 
@@ -35,9 +34,6 @@ COLOURS = ("blue+", "orange+", "green+", "magenta+", "cyan+", "red+")
 
 MARKS = ("●", "▲", "■", "◆", "○", "△")
 """Marks of their points, for where there are no colours."""
-
-SVG_SALT = "fx-explorer"
-"""Makes the ids in an SVG the same each time, so that equal pictures are equal files."""
 
 
 def check_libraries(*, svg: bool, plot: bool) -> None:

@@ -1,17 +1,14 @@
-"""The colours of a flame chart that is no widget: dark letters can be read on each of them, whatever
-lies behind the chart.
+"""The colours of a ledger's flame chart that is no widget: dark letters can be read on each of them,
+whatever lies behind the chart.
 """
 
 from __future__ import annotations
 
+from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.ledger.figures import LedgerFigures
-from fx_explorer.analysis.ledger.flame import FlameFrame, FlameKind
 from fx_explorer.analysis.ledger.table import NOT_ACCOUNTED
 
-INK = "#16181d"
-"""Of the letters in a block."""
-
-COLOURS: dict[FlameKind, str] = {
+COLOURS: dict[str, str] = {
     "call": "#b4bac6",
     "part": "#c3c8d2",
     "function": "#d2d6de",
@@ -47,11 +44,11 @@ _HOLDS_STEPS: dict[str, str] = {
 }
 
 
-def kinds_in(root: FlameFrame) -> list[FlameKind]:
+def kinds_in(root: FlameFrame) -> list[str]:
     """Return the kinds that the chart has, for its legend."""
     found = {frame.kind for frame in root.frames()}
     return [kind for kind in COLOURS if kind in found]
 
 
-def kind_in_words(figures: LedgerFigures, kind: FlameKind) -> str:
+def kind_in_words(figures: LedgerFigures, kind: str) -> str:
     return _HOLDS_STEPS.get(kind) or figures.in_words(kind)  # type: ignore[arg-type]

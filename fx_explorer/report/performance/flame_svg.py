@@ -1,153 +1,41 @@
-"""A flame chart as SVG that needs nothing beside it: a block for each frame, with what is known of it
-where the mouse rests.
-
-Letters beside the blocks are of a grey that can be read on white and on black.
-"""
+"""The flame chart of a ledger as SVG."""
 
 from __future__ import annotations
 
-import re
-import textwrap
-from collections.abc import Iterator
-from xml.sax.saxutils import escape
-
-from rich.cells import cell_len, set_cell_size
-
+from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.ledger.figures import LedgerFigures
-from fx_explorer.analysis.ledger.flame import FlameFrame, flame, unaccounted_in_words
-from fx_explorer.analysis.ledger.flame_cells import short_name
+from fx_explorer.analysis.ledger.flame import flame, unaccounted_in_words
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, share
-from fx_explorer.highlight import printable
-from fx_explorer.report.performance.flame_colours import COLOURS, INK, kind_in_words, kinds_in
-
-WIDTH, MARGIN, ROW, LINE = 1200, 10, 20, 16
-"""The picture, its margin, a row of blocks and a line of letters, in pixels."""
-
-LETTER = 6.7
-"""Pixels from one letter to the next in the fonts that are asked for, at this size."""
-
-LEAST_CUT = 4
-"""Letters from which on the beginning of a name says more than nothing."""
-
-TICKS = 8
-
-GREY = "#767676"
-"""4.5 to 1 against white, 4.6 to 1 against black."""
-
-STYLE = f"""
-text {{ font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: {INK}; pointer-events: none; }}
-.beside {{ fill: {GREY}; }}
-.title {{ font-weight: bold; }}
-rect {{ stroke: {INK}; stroke-opacity: 0.4; stroke-width: 0.5; }}
-g:hover rect {{ stroke-opacity: 1; stroke-width: 1.5; }}
-"""
-
-_NOT_IN_XML = re.compile("[\ufffe\uffff]")
+from fx_explorer.report.performance.flame_colours import COLOURS, kind_in_words, kinds_in
+from fx_explorer.report.pictures.flame_svg import FlamePicture, flame_picture_svg
 
 
 def flame_svg(figures: LedgerFigures) -> str:
     """Return the picture."""
     root = flame(figures)
-    sentences = [verdict(figures)[0], unaccounted_in_words(figures)]
-    titles = textwrap.wrap(" ".join(filter(None, sentences)), int((WIDTH - 2 * MARGIN) / LETTER))
-    chart = _Chart(figures, root, top=MARGIN + LINE * len(titles))
-    legend = list(_legend(figures, root, chart.bottom + 3 * LINE))
-    height = chart.bottom + 2 * LINE + MARGIN + LINE * (1 + max(row for row, _ in legend))
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
-            f"<style>{STYLE}</style>",
-            *(_text(MARGIN, MARGIN + LINE * number + 7, line, "beside title") for number, line in enumerate(titles)),
-            *map(chart.block, root.frames()),
-            *chart.axis(),
-            *(drawn for _, drawn in legend),
-            "</svg>\n",
-        ]
+    return flame_picture_svg(
+        FlamePicture(
+            root,
+            titles=[verdict(figures)[0], unaccounted_in_words(figures)],
+            about=lambda frame: _about(figures, frame),
+            colours=COLOURS,
+            legend={kind: kind_in_words(figures, kind) for kind in kinds_in(root)},
+        )
     )
 
 
-class _Chart:
-    """Draws the blocks, and the axis of time below them."""
-
-    def __init__(self, figures: LedgerFigures, root: FlameFrame, top: int) -> None:
-        self._figures = figures
-        self._whole_s = root.duration_s
-        self._top = top
-        self._scale = (WIDTH - 2 * MARGIN) / root.duration_s if root.duration_s > 0 else 0.0
-        self.bottom = top + ROW * (1 + max(frame.depth for frame in root.frames()))
-
-    def block(self, frame: FlameFrame) -> str:
-        left, width = self._x(frame.began_s), frame.duration_s * self._scale
-        top = self._top + ROW * frame.depth
-        name = _fitting(_safe(frame.name), int((width - 6) / LETTER))
-        parts = [
-            f"<title>{escape(_safe_lines(self._about(frame)))}</title>",
-            f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{ROW}" fill="{COLOURS[frame.kind]}"/>',
-            *([_text(left + 3, top + 14, name)] if name else []),
-        ]
-        return f"<g>{''.join(parts)}</g>"
-
-    def axis(self) -> Iterator[str]:
-        """Yield times, each below the place where it is in the call."""
-        for tick in range(TICKS + 1):
-            time_s = self._whole_s * tick / TICKS
-            left, anchor = self._x(time_s), "start" if tick == 0 else "end" if tick == TICKS else "middle"
-            yield f'<path d="M{left:.2f} {self.bottom} v5" stroke="{GREY}"/>'
-            yield _text(left, self.bottom + 17, run_time(time_s), "beside", anchor)
-
-    def _x(self, time_s: float) -> float:
-        return MARGIN + time_s * self._scale
-
-    def _about(self, frame: FlameFrame) -> list[str]:
-        """Return the lines that the mouse shows."""
-        part = share(frame.duration_s, self._figures.call.call_s)
-        told = [
-            frame.name,
-            f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after {run_time(frame.began_s)}",
-            kind_in_words(self._figures, frame.kind) + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
-        ]
-        if frame.line:
-            told.append(in_file(frame.line.file, frame.line.line))
-        if not frame.children and frame.steps:
-            device_s = self._figures.entries[frame.steps[0]].step.device_s
-            told += [f"the GPU computes for {run_time(device_s)}"] if device_s > 0 else []
-        return told
-
-
-def _legend(figures: LedgerFigures, root: FlameFrame, top: int) -> Iterator[tuple[int, str]]:
-    """Yield a coloured square and its words for each kind, with the row that it stands in."""
-    row, left = 0, float(MARGIN)
-    for kind in kinds_in(root):
-        words = kind_in_words(figures, kind)
-        width = LINE + (len(words) + 2) * LETTER
-        if left + width > WIDTH - MARGIN and left > MARGIN:
-            row, left = row + 1, float(MARGIN)
-        y = top + LINE * row
-        square = f'<rect x="{left:.2f}" y="{y - 9}" width="10" height="10" fill="{COLOURS[kind]}"/>'
-        yield row, square + _text(left + LINE, y, words, "beside")
-        left += width
-
-
-def _fitting(name: str, letters: int) -> str:
-    """Return the longest form of a name that fits, or its beginning; empty where nothing does."""
-    for told in (name, short_name(name)):
-        if cell_len(told) <= letters:
-            return told
-    return set_cell_size(short_name(name), letters - 1).rstrip() + "…" if letters >= LEAST_CUT else ""
-
-
-def _text(x: float, y: float, words: str, style: str = "", anchor: str = "start") -> str:
-    styled = f' class="{style}"' if style else ""
-    placed = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text x="{x:.2f}" y="{y}"{styled}{placed}>{escape(_safe(words))}</text>'
-
-
-def _safe(text: str) -> str:
-    """Return the text in one line, with characters made visible that XML cannot have."""
-    return _NOT_IN_XML.sub("\ufffd", printable(text))
-
-
-def _safe_lines(lines: list[str]) -> str:
-    return "\n".join(map(_safe, lines))
+def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
+    part = share(frame.duration_s, figures.call.call_s)
+    told = [
+        frame.name,
+        f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after {run_time(frame.began_s)}",
+        kind_in_words(figures, frame.kind) + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
+    ]
+    if frame.line:
+        told.append(in_file(*frame.line))
+    if not frame.children and frame.steps:
+        device_s = figures.entries[frame.steps[0]].step.device_s
+        told += [f"the GPU computes for {run_time(device_s)}"] if device_s > 0 else []
+    return told

@@ -1,46 +1,24 @@
-"""A flame chart as rows of text: what the terminal prints, and what the app paints.
-
-A block begins with a thin bar, so that neighbours of one colour, or of none, are told apart.
-"""
+"""The flame chart of a ledger as text, with the axis of time and a legend: what the command line prints."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
+from fx_explorer.analysis.flame.cells import flame_rows
+from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.ledger.figures import LedgerFigures
-from fx_explorer.analysis.ledger.flame import FlameFrame, FlameKind, flame, unaccounted_in_words
-from fx_explorer.analysis.ledger.flame_cells import FlameBlock, flame_rows, is_all_of, marked_blocks, short_name
+from fx_explorer.analysis.ledger.flame import flame, unaccounted_in_words
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted
-from fx_explorer.highlight import printable
-from fx_explorer.report.performance.flame_colours import COLOURS, INK, kind_in_words, kinds_in
+from fx_explorer.report.performance.flame_colours import COLOURS, kind_in_words, kinds_in
+from fx_explorer.report.pictures.flame_rows import EDGE, TICK_CELLS, row_of_blocks
+from fx_explorer.report.pictures.flame_svg import INK
 
-EDGE, FILL, POINTER, SAMPLE = "▏", "─", "▲", "█"
-
-LEAST_CUT = 4
-"""Cells from which on the beginning of a name says more than nothing."""
-
-TICK_CELLS = 20
-
-GAP = 2
-
-
-class FlamePiece(NamedTuple):
-    """A stretch of a row."""
-
-    text: str
-    kind: FlameKind | None = None
-    """None beside the blocks."""
-    is_marked: bool = False
-
-
-FlameRow = list[FlamePiece]
+FILL, SAMPLE = "─", "█"
 
 
 def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text:
@@ -48,7 +26,7 @@ def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text
     legend; without them lines fill the blocks.
     """
     root = flame(figures)
-    rows = [_row(blocks, (), "" if has_colours else FILL) for blocks in flame_rows(root, width)]
+    rows = [row_of_blocks(blocks, fill="" if has_colours else FILL) for blocks in flame_rows(root, width)]
     lines = [Text.assemble(*((text, _style(kind)) for text, kind, _ in row)) for row in rows]
     lines.append(Text(_axis(root.duration_s, width)))
     if has_colours:
@@ -74,112 +52,7 @@ def _ascii(sign: str) -> str:
     return ASCII.get(sign, sign if sign.isascii() else "?" * max(0, cell_len(sign)))
 
 
-def marked_chart(rows: Sequence[Sequence[FlameBlock]], width: int, height: int, steps: Collection[int]) -> list[FlameRow]:
-    """Return the chart in ``height`` rows, with some steps marked. The last row points at them; where
-    there is no room for all levels, it says which ones are shown: those down to the marked blocks.
-    """
-    window = shown_levels(rows, height, steps)
-    levels = f"levels {window[0] + 1} to {window[-1] + 1} of {len(rows)}" if len(window) < len(rows) else ""
-    marked = [block for _, block in marked_blocks(rows, steps)]
-    lit = [block for block in marked if not block.is_open or _is_meant(block.main, steps)]
-    return [*(_row(rows[number], lit, "") for number in window), [FlamePiece(_pointers(marked, steps, width, levels))]]
-
-
-def shown_levels(rows: Sequence[Sequence[FlameBlock]], height: int, steps: Collection[int]) -> range:
-    """Return the levels that ``marked_chart`` shows."""
-    shown = max(1, height - 1)
-    deepest = max((row for row, _ in marked_blocks(rows, steps)), default=0)
-    first = max(0, deepest + 1 - shown)
-    return range(first, min(first + shown, len(rows)))
-
-
-def _row(blocks: Sequence[FlameBlock], lit: Collection[FlameBlock], fill: str) -> FlameRow:
-    found, cell = FlameRow(), 0
-    for block in blocks:
-        if block.first > cell:
-            found.append(FlamePiece(" " * (block.first - cell)))
-        found.append(FlamePiece(EDGE + _inside(block, block.cells - 1, fill), block.kind, block in lit))
-        cell = block.first + block.cells
-    return found
-
-
-def _inside(block: FlameBlock, room: int, fill: str) -> str:
-    """Return what stands in a block: the longest of its names that fits, or the beginning of one."""
-    names = [printable(name) for name in block.names]
-    name = next((name for name in names if cell_len(name) <= room), "")
-    if not name and room >= LEAST_CUT:
-        name = set_cell_size(names[-1], room - 1).rstrip() + "…"
-    return name + " " * min(1, room - cell_len(name)) + (fill or " ") * (room - cell_len(name) - 1)
-
-
-def _is_meant(frame: FlameFrame | None, steps: Collection[int]) -> bool:
-    return frame is not None and is_all_of(frame, frozenset(steps))
-
-
-def _pointers(marked: Sequence[FlameBlock], steps: Collection[int], width: int, levels: str) -> str:
-    """Return the row below the chart: a mark below each marked block, with its name where there is one,
-    and the levels that are shown at the side where no mark stands.
-    """
-    cells = {_middle(block, steps) for block in marked}
-    taken = len(levels) + GAP if levels and width - len(levels) - GAP >= TICK_CELLS else 0
-    is_free = (max(cells, default=0) < width - taken, min(cells, default=0) >= taken)
-    if not any(is_free):
-        taken = 0
-    before = 0 if is_free[0] else taken
-    room = width - taken
-    if len(marked) == 1:
-        told = _pointed(cells.pop() - before, _names(marked[0], steps), room)
-    else:
-        told = "".join(POINTER if cell + before in cells else " " for cell in range(room))
-    told = set_cell_size(told, room)
-    if not taken:
-        return told
-    return f"{levels}{' ' * GAP}{told}" if before else f"{told}{' ' * GAP}{levels}"
-
-
-def _middle(block: FlameBlock, steps: Collection[int]) -> int:
-    """Return the cell to point at: the middle of a block; its first or last where the steps stand beside
-    what the block is.
-    """
-    if block.main is None or _is_meant(block.main, steps) or not block.is_open:
-        return block.first + (block.cells - 1) // 2
-    return block.first if min(steps) < block.main.steps.start else block.first + block.cells - 1
-
-
-def _pointed(cell: int, names: Sequence[str], room: int) -> str:
-    """Return the mark with the first of the names that fits beside it, else with the beginning of the last."""
-    left, right = max(0, cell - 1), max(0, room - cell - 2)
-    name = next((name for name in names if cell_len(name) <= max(left, right)), names[-1])
-    if cell_len(name) <= right or right >= left:
-        return " " * cell + f"{POINTER} {_cut(name, right)}"
-    told = _cut(name, left)
-    return " " * (left - cell_len(told)) + f"{told} {POINTER}"
-
-
-def _cut(text: str, room: int) -> str:
-    return text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…" if room > 1 else ""
-
-
-def _names(block: FlameBlock, steps: Collection[int]) -> list[str]:
-    """Return what may be said of a marked block, the longest first: of merged steps, of the one that is
-    meant.
-    """
-    within = [frame for one in block.frames for frame in one.frames() if _is_meant(frame, steps)]
-    if not within:
-        return [counted(len(block.steps), "step")]
-    found = within[-1]
-    took = run_time(found.duration_s) + _company(block, found)
-    return [printable(told) for told in (f"{found.name}, {took}", f"{short_name(found.name)}, {took}", took)]
-
-
-def _company(block: FlameBlock, frame: FlameFrame) -> str:
-    """Say what a frame shares its block with; empty where the block is its own."""
-    if block.main is None:
-        return f", one of {counted(len(block.steps), 'step')}"
-    return "" if block.main is frame else f", beside {block.main.name}"
-
-
-def _style(kind: FlameKind | None) -> Style | str:
+def _style(kind: str) -> Style | str:
     return Style(color=INK, bgcolor=COLOURS[kind]) if kind else ""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fx_explorer.analysis.words import size
 from fx_explorer.errors import UsageError
-from fx_explorer.report.performance.bench_picture import NO_LIBRARY, SVG_SALT
+from fx_explorer.report.pictures.libraries import NO_LIBRARY, SVG_SALT
 
 NOTHING = "There is nothing to draw: a picture of memory against time takes --budgets and --measure."
 

@@ -106,6 +106,14 @@ _SELECTION: tuple[HelpEntry, ...] = (
     ("place.edit", "e", "edit", "edit", "Open the line of your source that this came from in $EDITOR."),
 )
 
+_PICTURE: HelpEntry = (
+    "picture.save",
+    "Y s",
+    "pictures.save",
+    "picture as SVG",
+    "Write the picture of this view to a file as SVG: the flame charts, the roofline, the bench.",
+)
+
 _FOLLOW: HelpEntry = (
     "line.follow",
     "enter",
@@ -138,4 +146,5 @@ PANE_COMMANDS = (
 SELECTION_COMMANDS = (
     *declared("lines", "Selection", _FOLLOW, footer=("line.follow",)),
     *declared("explorer", "Selection", *_SELECTION, footer=("place.inspect", "place.copy")),
+    *declared("app", "Selection", _PICTURE),
 )

@@ -51,6 +51,18 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "Where the time of one call goes: guards, kernels, graph breaks, autograd, and each line beside uncompiled.",
     ),
     (
+        "flame",
+        "v w",
+        "compile time",
+        "Where compile time went as a flame chart and as a tree: phases within phases, down to your modules and lines.",
+    ),
+    (
+        "roofline",
+        "v k",
+        "roofline",
+        "What bounds each kernel: its operations a byte against operations a second, below the roof of the GPU or processor.",
+    ),
+    (
         "step_memory",
         "v m",
         "memory of a step",

@@ -20,6 +20,7 @@ from fx_explorer.tui.controllers.fixes import Fixes
 from fx_explorer.tui.controllers.graph_forms import GraphForms
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
+from fx_explorer.tui.controllers.pictures import Pictures
 from fx_explorer.tui.controllers.program_bench import ProgramBench
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
@@ -61,6 +62,7 @@ class Controllers:
         self.bench = KernelBench(services, self.kernel_builds)
         self.program_bench = ProgramBench(services, self.kernel_builds)
         self.call_ledger = CallLedger(services, self.kernel_builds)
+        self.pictures = Pictures(services)
         self.leaving = Leaving(services, self.kernel_builds, target)
 
     async def carry_out(self, action: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -90,6 +91,10 @@ class TablePane(TellsUnreadable, Vertical):
         """The session that such a table was made of, and its version."""
         self._is_stopped = False
         """Whether the user does not want the table, or it cannot be made."""
+        self._around: list[tuple[views.Table, int]] = []
+        """What the table was opened from, the whole first, each with the line that the cursor was on."""
+        self._missed: SessionReader | None = None
+        """The session that has grown meanwhile."""
         self.narrowed_to = ""
         """The words that rows must have to be shown; empty for all rows."""
         self._region: RegionKey | None = None
@@ -150,7 +155,10 @@ class TablePane(TellsUnreadable, Vertical):
         return [column.title for column in self._table.columns if column.title] if self._table else []
 
     def refresh_from(self, reader: SessionReader) -> None:
-        """Make the table again. The cursor stays where it is."""
+        """Make the table again. The cursor stays where it is, and what was opened of a table stays open."""
+        if self._around:
+            self._missed = reader
+            return
         if self._reads is None or not self._reads.takes_long(reader):
             self._beside.stop()
             self._made_of = None
@@ -223,6 +231,32 @@ class TablePane(TellsUnreadable, Vertical):
             if self._whole is None:
                 self._say(STOPPED)
         return was_busy
+
+    def open_row(self) -> bool:
+        """Show what lies within the row under the cursor. Returns whether there is anything."""
+        table = self._table
+        inner = table.opens(self.position) if table and table.opens and self._row() else None
+        if table is None or inner is None:
+            return False
+        self._around.append((table, self.rows.cursor))
+        self._turn_to(inner, 0)
+        return True
+
+    def leave_row(self) -> bool:
+        """Show what the table was opened from. Returns whether it was opened from anything."""
+        if not self._around:
+            return False
+        self._turn_to(*self._around.pop())
+        if self._missed is not None and not self._around:
+            missed, self._missed = self._missed, None
+            self.refresh_from(missed)
+        return True
+
+    def _turn_to(self, table: views.Table, line: int) -> None:
+        self.narrowed_to = ""
+        self._whole = table
+        self._show_table(line)
+        self.post_message(self.Moved(self.place))
 
     def narrow(self, words: str) -> None:
         """Show only the rows that have all ``words``."""
@@ -303,6 +337,11 @@ class TablePane(TellsUnreadable, Vertical):
         self._totals.display = bool(table.rows)
         self._show_detail()
 
+    @property
+    def svg(self) -> Callable[[], str] | None:
+        """Return what draws the picture of the view; None where it has none."""
+        return self._table.svg if self._table else None
+
     def _why_no_row(self, table: views.Table) -> str:
         if table.rows and self.narrowed_to:
             return NONE_HAS.format(words=self.narrowed_to)
@@ -329,7 +368,8 @@ class TablePane(TellsUnreadable, Vertical):
         """Drop all references to the session, which is about to be closed."""
         self.workers.cancel_group(self, ARRANGING)
         self._beside.stop()
-        self._made_of = None
+        self._made_of = self._missed = None
+        self._around.clear()
         self._whole = self._table = None
         self._arranged = self._order = ()
         self._close_reader()
@@ -369,7 +409,7 @@ class TablePane(TellsUnreadable, Vertical):
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
-        if event.view is self.rows:
+        if event.view is self.rows and not self.open_row():
             self.post_message(self.Followed(self.place))
 
     def _show_detail(self) -> None:

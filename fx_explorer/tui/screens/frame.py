@@ -336,6 +336,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         if region:
             self.notify(NARROWED.format(name=region[1]))
 
+    def leave_row(self) -> bool:
+        """Show what the table on screen was opened from. Returns whether it was opened from anything."""
+        return bool(self.table and self.table.leave_row())
+
     # selection
 
     @property

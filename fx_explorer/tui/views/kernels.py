@@ -11,6 +11,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
 from fx_explorer.analysis.kernels.counts import KernelUse, kind_in_words, run_in_words
+from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.naming.values import told_names
@@ -56,7 +57,7 @@ def kernels_table(reader: SessionReader) -> Table:
         origin="Inductor's code generation; nodes from the scheduler's origins",
         columns=shown.columns,
         rows=shown,
-        empty=_why_empty(reader),
+        empty=why_no_kernels(reader),
         versions=functions_of_versions(reader),
         within=lambda reader, region: _within(reader, region, costs),
     )
@@ -195,13 +196,3 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
         widest = max(generated, key=lambda use: len(use.nodes))
         words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."
     return words if reader.meta("build") else f"{words} Nothing was built: this is what would be (--build builds it)."
-
-
-def _why_empty(reader: SessionReader) -> str:
-    if reader.meta("outcome") is None:
-        return "None so far: kernels are written at the end of a compilation."
-    compilations = reader.rows(model.Compilation)
-    reasons = {(c.missing_stages or {}).get("kernel", "") for c in compilations} - {""}
-    if reasons:
-        return f"No kernels: {'; '.join(sorted(reasons))}."
-    return "No kernels: no compilation got as far as generating code."

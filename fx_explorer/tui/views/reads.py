@@ -56,6 +56,8 @@ READS: dict[str, Reads] = {
     "step_memory": Reads(model.Kernel, "kernel", {model.KernelCall: 400, model.Kernel: 50}),
     "regions": Reads(model.Node, "node", {model.Node: 0.15}),
     "ledger": Reads(model.LedgerStep, "step", {model.LedgerStep: 20}),
+    "flame": Reads(model.Span, "phase", {model.Span: 20, model.PhaseLine: 20}),
+    "roofline": Reads(model.Kernel, "kernel", {model.Kernel: 40, model.LineNode: 1.8, model.LedgerStep: 10}),
     "time": Reads(model.Span, "phase", {model.Span: 5}),
 }
 """View → what may make it large. Tables of other views have few rows, or read them by page."""

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.pictures.chart import Chart
 from fx_explorer.tui.views.trees.folding import Tree
 from fx_explorer.tui.widgets.row_list import Keeps
 
@@ -81,28 +82,6 @@ class ReadWhenShown(Protocol):
         """Return the same rows, read with this reader: another thread needs its own."""
 
 
-class ChartPiece(NamedTuple):
-    """A stretch of a row of a chart."""
-
-    text: str
-    tone: str = ""
-    """Its background, a colour of the theme as Textual writes it; empty for none."""
-    is_marked: bool = False
-
-
-class Chart(Protocol):
-    """A picture above the rows. Everything is in cells; ``row`` is the row under the cursor."""
-
-    def height(self, width: int) -> int:
-        """Return how many rows all of it takes."""
-
-    def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
-        """Return it in so many rows, each ``width`` wide at most."""
-
-    def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
-        """Return the row of the table that a cell stands for; None where it stands for none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     shows: str
@@ -117,6 +96,14 @@ class Table:
     """Why there are no rows, shown when there are none."""
     chart: Chart | None = None
     """A picture of the rows, shown above them."""
+    svg: Callable[[], str] | None = None
+    """Draws the picture of the view as SVG, which a key saves; None where the view has no picture. Raises
+    UsageError where what draws it is not installed, or nothing is to be drawn.
+    """
+    opens: Callable[[int], Table | None] | None = None
+    """Makes the table of what lies within a row, which enter opens and escape leaves again; None for a row
+    with nothing in it.
+    """
     searched: Callable[[str], Table] | None = None
     """Makes the table of the rows with some words, where more of a row is searched than is shown;
     None where its cells are all.

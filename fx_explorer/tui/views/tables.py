@@ -16,7 +16,9 @@ from fx_explorer.tui.views.kernels import kernels_table
 from fx_explorer.tui.views.memory import memory_table
 from fx_explorer.tui.views.modules.module_table import modules_table
 from fx_explorer.tui.views.performance.bench import bench_table
+from fx_explorer.tui.views.performance.flame import flame_table
 from fx_explorer.tui.views.performance.ledger import ledger_table
+from fx_explorer.tui.views.performance.roofline import roofline_table
 from fx_explorer.tui.views.performance.step_memory import step_memory_table
 from fx_explorer.tui.views.performance.time import time_table
 from fx_explorer.tui.views.regions import regions_table
@@ -38,6 +40,8 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "sizes": sizes_table,
     "backend": backend_table,
     "ledger": ledger_table,
+    "flame": flame_table,
+    "roofline": roofline_table,
     "bench": bench_table,
     "support": support_table,
     "console": console_table,

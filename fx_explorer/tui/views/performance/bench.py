@@ -37,7 +37,14 @@ def bench_table(reader: SessionReader) -> Table:
         columns=COLUMNS,
         rows=[_row(figures, one) for one in figures.cells] if figures else (),
         empty=NONE_YET,
+        svg=(lambda: _svg(figures)) if figures else None,
     )
+
+
+def _svg(figures: BenchFigures) -> str:
+    from fx_explorer.report.performance.bench_picture import bench_svg
+
+    return bench_svg(figures)
 
 
 def _notice(figures: BenchFigures) -> str:

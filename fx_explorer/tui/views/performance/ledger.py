@@ -10,6 +10,7 @@ from itertools import groupby
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import KIND_EXPLAINED, LedgerEntry, LedgerFigures, SourceLine, ledger_figures
+from fx_explorer.analysis.ledger.flame import flame
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.table import graph_of, kind_rows, kinds_told, lines_in_words, step_name
 from fx_explorer.analysis.ledger.verdict import verdict
@@ -17,7 +18,7 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.model import LedgerOperator, SourceFile
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.performance.ledger_chart import LedgerChart
+from fx_explorer.tui.pictures.flame_chart import FlameChart
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 16
@@ -34,6 +35,17 @@ COLUMNS = (
     TableColumn("your line", "link", min_width=14, priority=5, keeps="end"),
 )
 
+TONES: dict[str, str] = {
+    **dict.fromkeys(("call", "part", "function", "code"), "$foreground 12%"),
+    **dict.fromkeys(("kernel", "library", "graph"), "$success-muted"),
+    **dict.fromkeys(("entry", "guards", "bytecode", "wrapper"), "$primary-muted"),
+    **dict.fromkeys(("checks", "buffers", "launch"), "$secondary-muted"),
+    **dict.fromkeys(("break", "python"), "$warning-muted"),
+    **dict.fromkeys(("autograd", "loss", "gradients"), "$accent-muted"),
+    **dict.fromkeys(("wait", "rest"), "$error-muted"),
+}
+"""Kind → colour of the theme. A theme has fewer than there are kinds; names and the rows tell them apart."""
+
 NONE_YET = "No call was accounted for yet. Press x c: the program is built, and called again and again with a clock in it."
 
 
@@ -48,8 +60,15 @@ def ledger_table(reader: SessionReader) -> Table:
         columns=COLUMNS,
         rows=[row for row, _ in found],
         empty=NONE_YET,
-        chart=LedgerChart(figures, [steps for _, steps in found]) if figures else None,
+        chart=FlameChart(flame(figures), [steps for _, steps in found], TONES) if figures else None,
+        svg=(lambda: _svg(figures)) if figures else None,
     )
+
+
+def _svg(figures: LedgerFigures) -> str:
+    from fx_explorer.report.performance.flame_svg import flame_svg
+
+    return flame_svg(figures)
 
 
 RowOfSteps = tuple[TableRow, Sequence[int]]

@@ -32,7 +32,7 @@ def time_table(reader: SessionReader) -> Table:
         origin="torch's own timed phases; every instant counts once in the stages, which the sum below is of",
         columns=COLUMNS,
         rows=rows if whole.total_s else (),
-        empty=_why_empty(reader),
+        empty=why_no_time(reader),
     )
 
 
@@ -100,7 +100,8 @@ def _notice(reader: SessionReader, whole: StageTimes) -> str:
     return words if reader.meta("build") else f"{words} Building kernels is not in it: nothing was built."
 
 
-def _why_empty(reader: SessionReader) -> str:
+def why_no_time(reader: SessionReader) -> str:
+    """Return why a view of compile time is empty."""
     return (
         "No time yet: nothing has been compiled."
         if reader.meta("outcome") is None

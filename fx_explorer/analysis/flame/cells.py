@@ -5,11 +5,12 @@ which blocks are those of some steps.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from fx_explorer.analysis.ledger.flame import FlameFrame, FlameKind
+from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.words import counted
 
 HALF = 0.5
@@ -27,6 +28,8 @@ class FlameBlock:
     """Neighbours, in order."""
     main: FlameFrame | None
     """The one that the block is; others beside it are too narrow for a cell. None where all are."""
+    noun: str = "step"
+    """What the chart calls one of its steps."""
 
     @property
     def steps(self) -> range:
@@ -34,11 +37,11 @@ class FlameBlock:
         return range(self.frames[0].steps.start, self.frames[-1].steps.stop)
 
     @property
-    def kind(self) -> FlameKind:
+    def kind(self) -> str:
         """Return its kind; where steps are merged, the one that takes longest."""
         if self.main:
             return self.main.kind
-        took_s: dict[FlameKind, float] = {}
+        took_s: dict[str, float] = {}
         for frame in self.frames:
             took_s[frame.kind] = took_s.get(frame.kind, 0.0) + frame.duration_s
         return max(took_s, key=lambda kind: took_s[kind])
@@ -47,10 +50,14 @@ class FlameBlock:
     def names(self) -> tuple[str, ...]:
         """Return what may stand in it, the longest first."""
         if self.main is None:
-            return (counted(len(self.steps), "step"), str(len(self.steps)))
+            return (self.steps_in_words, str(len(self.steps)))
         more = len(self.frames) - 1
         names = (self.main.name, short_name(self.main.name))
         return (f"{self.main.name} +{more}", *names) if more else names
+
+    @property
+    def steps_in_words(self) -> str:
+        return counted(len(self.steps), self.noun)
 
     @property
     def is_open(self) -> bool:
@@ -72,12 +79,14 @@ def short_name(name: str) -> str:
     return _FAMILY.sub("", name)
 
 
-def flame_rows(root: FlameFrame, width: int) -> list[list[FlameBlock]]:
-    """Return the rows of the chart, the call first. The blocks below a block fill all of it."""
-    scale = width / root.duration_s if root.duration_s > 0 else 0.0
-    rows, below = [[FlameBlock(0, width, (root,), root)]], [root] if scale else []
+def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[FlameBlock]]:
+    """Return the rows of the chart of a frame, itself first, as wide as all of it. The blocks below a
+    block begin where it begins.
+    """
+    scale = _Scale(root.began_s, width / root.duration_s if root.duration_s > 0 else 0.0)
+    rows, below = [[FlameBlock(0, width, (root,), root, noun)]], [root] if scale.cells_per_s else []
     while below:
-        blocks = [block for frame in below for block in _blocks(frame.children, scale)]
+        blocks = [block for frame in below for block in _blocks(frame.children, scale, noun)]
         rows += [blocks] if blocks else []
         below = [block.main for block in blocks if block.main and block.main.children]
     return rows
@@ -87,38 +96,66 @@ def marked_blocks(rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]) 
     """Return the blocks of these steps, each with its row: the block that is all of them; else those
     that are mostly of them; else those that have any, if only beside what the block is.
     """
-    wanted = frozenset(steps)
+    wanted = in_order(steps)
     if not wanted:
         return []
     placed = [(row, block) for row, blocks in enumerate(rows) for block in blocks]
     exact = [(row, block) for row, block in placed if block.main and is_all_of(block.main, wanted)]
     if exact:
         return exact[-1:]
-    touched = [(row, block) for row, block in placed if any(not wanted.isdisjoint(frame.steps) for frame in block.hidden)]
+    near = [(row, block) for row, block in placed if _has_one(block.steps, wanted)]
+    touched = [(row, block) for row, block in near if any(_has_one(frame.steps, wanted) for frame in block.hidden)]
     mostly = [(row, block) for row, block in touched if not block.is_open and _part_of(block, wanted) >= HALF]
     return mostly or touched
 
 
-def is_all_of(frame: FlameFrame, steps: frozenset[int]) -> bool:
-    """Return whether these are all steps of the frame, and no others."""
-    return len(frame.steps) == len(steps) and steps.issuperset(frame.steps)
+def in_order(steps: Collection[int]) -> Sequence[int]:
+    """Return positions in order: in a range they are."""
+    return steps if isinstance(steps, range) else sorted(steps)
 
 
-def _part_of(block: FlameBlock, wanted: frozenset[int]) -> float:
+def is_all_of(frame: FlameFrame, steps: Sequence[int]) -> bool:
+    """Return whether these are all steps of the frame, and no others. They are in order."""
+    own = frame.steps
+    return len(own) == len(steps) > 0 and own[0] == steps[0] and own[-1] == steps[-1]
+
+
+def _has_one(own: range, wanted: Sequence[int]) -> bool:
+    """Return whether one of the wanted steps, which are in order, is among ``own``."""
+    at = bisect_left(wanted, own.start)
+    return at < len(wanted) and wanted[at] < own.stop
+
+
+def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
     """Return which part of a block's time is of these steps."""
     leaves = [leaf for frame in block.frames for leaf in frame.frames() if not leaf.children]
     whole_s = sum(leaf.duration_s for leaf in leaves)
-    return sum(leaf.duration_s for leaf in leaves if not wanted.isdisjoint(leaf.steps)) / whole_s if whole_s else 1.0
+    return sum(leaf.duration_s for leaf in leaves if _has_one(leaf.steps, wanted)) / whole_s if whole_s else 1.0
 
 
-def _blocks(frames: Sequence[FlameFrame], scale: float) -> list[FlameBlock]:
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where in the chart a time is."""
+
+    began_s: float
+    cells_per_s: float
+
+    def cell(self, time_s: float) -> int:
+        return int((time_s - self.began_s) * self.cells_per_s + 0.5)
+
+    def is_narrow(self, frame: FlameFrame) -> bool:
+        """Return whether a frame is shorter than a cell."""
+        return frame.duration_s * self.cells_per_s < 1
+
+
+def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[FlameBlock]:
     """Return the blocks of neighbours that leave no gap between them."""
     found: list[FlameBlock] = []
     before: tuple[FlameFrame, ...] = ()
     for run in _runs(frames, scale):
-        first, last = _cell(run[0].began_s, scale), _cell(run[-1].ended_s, scale)
+        first, last = scale.cell(run[0].began_s), scale.cell(run[-1].ended_s)
         if last > first:
-            found.append(FlameBlock(first, last - first, (*before, *run), run[0] if len(run) == 1 else None))
+            found.append(FlameBlock(first, last - first, (*before, *run), run[0] if len(run) == 1 else None, noun))
             before = ()
         elif found:
             found[-1] = replace(found[-1], frames=(*found[-1].frames, *run))
@@ -127,12 +164,8 @@ def _blocks(frames: Sequence[FlameFrame], scale: float) -> list[FlameBlock]:
     return found
 
 
-def _runs(frames: Sequence[FlameFrame], scale: float) -> Iterator[list[FlameFrame]]:
+def _runs(frames: Sequence[FlameFrame], scale: _Scale) -> Iterator[list[FlameFrame]]:
     """Yield each frame that is a cell long, and between them those that are shorter, together."""
-    for is_narrow, group in groupby(frames, key=lambda frame: frame.duration_s * scale < 1):
+    for is_narrow, group in groupby(frames, key=scale.is_narrow):
         run = list(group)
         yield from [run] if is_narrow else ([frame] for frame in run)
-
-
-def _cell(time_s: float, scale: float) -> int:
-    return int(time_s * scale + 0.5)

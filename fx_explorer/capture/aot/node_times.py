@@ -1,0 +1,60 @@
+"""Which node AOTAutograd traces and Inductor lowers: the user's line and module that it came from.
+
+``PropagateUnbackedSymInts.run_node`` (torch/fx/experimental/symbolic_shapes.py) calls each node of Dynamo's
+graph while AOTAutograd traces it; ``GraphLowering.run_node`` (torch/_inductor/graph.py) makes Inductor's IR
+of each node of a final graph. The backward that autograd traces by itself is of no line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.compile_time.line_clock import UserLine
+from fx_explorer.capture.recording.rows.graphs import module_of
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Stage
+
+
+def traced_node_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Tell the clock, inside the block, which node AOTAutograd traces."""
+    from torch.fx.experimental.symbolic_shapes import PropagateUnbackedSymInts
+
+    return patched(PropagateUnbackedSymInts, "run_node", functools.partial(_told, recording, "joint"))
+
+
+def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Tell the clock, inside the block, which node Inductor lowers."""
+    from torch._inductor.graph import GraphLowering
+
+    return patched(GraphLowering, "run_node", functools.partial(_told, recording, "schedule"))
+
+
+def _told(recording: Recording, stage: Stage, original: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[tuple[str, str], UserLine | None] = {}
+    """Stack and module → the line: the nodes of one line share their stack's text."""
+
+    @functools.wraps(original)
+    def run_node(interpreter: Any, n: torch.fx.Node) -> Any:
+        with recording.noting("the time of a node", stage):
+            key = n.meta.get("stack_trace") or "", module_of(n)[0]
+            if key not in known:
+                known[key] = _line_of(recording, *key)
+            recording.phases.turn_to(known[key])
+        try:
+            return original(interpreter, n)
+        finally:
+            with recording.noting("the time of a node", stage):
+                recording.phases.turn_to(None)
+
+    return run_node
+
+
+def _line_of(recording: Recording, stack_trace: str, module: str) -> UserLine | None:
+    frame = recording.sources.user_frame(recording.sources.parse(stack_trace))
+    return UserLine(frame.file, frame.line, module) if frame else None

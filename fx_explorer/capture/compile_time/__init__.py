@@ -1,0 +1,1 @@
+"""How long phases of compiling spend on each line of the user's."""

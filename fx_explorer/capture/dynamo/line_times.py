@@ -1,0 +1,135 @@
+"""Which line of the user's Dynamo traces.
+
+``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when it comes to
+another line. It is not called again when a function that was inlined has returned to the middle of the
+line that called it: that is seen in the table of opcodes, at ``RETURN_VALUE``. When the outermost function
+returns, tracing is over, and what follows is of no line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch._dynamo.symbolic_convert import (
+    InliningInstructionTranslator,
+    InstructionTranslator,
+    InstructionTranslatorBase,
+)
+
+from fx_explorer.capture.compile_time.line_clock import UserLine
+from fx_explorer.capture.recording.rows.graphs import module_path
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+
+RETURNS = ("RETURN_VALUE", "RETURN_CONST")
+"""Opcodes at which a function returns; the second was there in Python 3.12 and 3.13."""
+
+
+@contextlib.contextmanager
+def dynamo_line_hook(recording: Recording) -> Iterator[None]:
+    """Tell the clock, inside the block, which line Dynamo is at."""
+    lines = _Lines(recording)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched(InstructionTranslatorBase, "starts_line", lines.at_starts_line))
+        for translator, tell in ((InliningInstructionTranslator, lines.returned), (InstructionTranslator, lines.ended)):
+            for opcode in RETURNS:
+                stack.enter_context(_told_first(translator.dispatch_table, dis.opmap.get(opcode), tell))
+        yield
+
+
+@contextlib.contextmanager
+def _told_first(table: list[Any], opcode: int | None, tell: Callable[[Any], None]) -> Iterator[None]:
+    """Call ``tell`` inside the block before Dynamo handles an opcode. It handles them by a list of functions."""
+    original = table[opcode] if opcode is not None else None
+    if opcode is None or original is None:
+        yield
+        return
+
+    @functools.wraps(original)
+    def handle(translator: Any, instruction: Any) -> Any:
+        tell(translator)
+        return original(translator, instruction)
+
+    table[opcode] = handle
+    try:
+        yield
+    finally:
+        if table[opcode] is handle:
+            table[opcode] = original
+
+
+class _Lines(threading.local):
+    """The line that each function is at that this thread traces, the outermost first.
+
+    Dynamo comes to 8,000 lines for a layer of a transformer, so what is done at each is little: that a function
+    is the user's, and for which module it runs, is looked at when it begins.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._running: list[UserLine | None] = []
+        self._known = 0
+        """The ``id`` of the translator of the function that it is in, where that is looked at already; else 0."""
+        self._is_torchs = False
+        """Whether that function is torch's, all of which counts for the line that called it."""
+
+    def at_starts_line(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def starts_line(translator: Any, lineno: int) -> Any:
+            found = original(translator, lineno)
+            try:
+                self._came_to(translator)
+            except Exception as error:  # noqa: BLE001 - stored: no fault of the compile's
+                self._recording.add_fault("the time of a line", "dynamo", error)
+            return found
+
+        return starts_line
+
+    def _came_to(self, translator: Any) -> None:
+        if id(translator) != self._known:
+            self._look_at(translator)
+        elif self._is_torchs:
+            return
+        elif before := self._running[-1]:
+            self._running[-1] = UserLine(before.path, translator.lineno, before.module)
+        self._tell()
+
+    def _look_at(self, translator: Any) -> None:
+        with self._recording.noting("the time of a line", "dynamo"):
+            depth: int = translator.inline_depth
+            del self._running[depth:]
+            self._running += [None] * (depth - len(self._running))
+            self._running.append(self._line_of(translator))
+            self._known = id(translator)
+            self._is_torchs = self._recording.sources.is_torch(translator.f_code.co_filename)
+
+    def _line_of(self, translator: Any) -> UserLine | None:
+        """Return the innermost line outside torch, and the module that is traced."""
+        stack = translator.nn_module_stack
+        module = module_path(str(next(reversed(stack.values()))[0])) if stack else ""
+        inlined: Any = translator
+        while inlined is not None and self._recording.sources.is_torch(inlined.f_code.co_filename):
+            inlined = getattr(inlined, "parent", None)
+        return UserLine(inlined.f_code.co_filename, inlined.lineno, module) if inlined is not None else None
+
+    def returned(self, translator: Any) -> None:
+        """Note that an inlined function returns to the line that called it."""
+        with self._recording.noting("the time of a line", "dynamo"):
+            del self._running[translator.inline_depth :]
+            self._known = 0
+            self._tell()
+
+    def ended(self, _: Any) -> None:
+        """Note that the outermost function returns."""
+        with self._recording.noting("the time of a line", "dynamo"):
+            self._running.clear()
+            self._known = 0
+            self._tell()
+
+    def _tell(self) -> None:
+        self._recording.phases.turn_to(self._running[-1] if self._running else None)

@@ -1,0 +1,169 @@
+"""A flame chart as SVG that needs nothing beside it: a block for each frame, with what is known of it
+where the mouse rests.
+
+Letters beside the blocks are of a grey that can be read on white and on black.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from rich.cells import cell_len, set_cell_size
+
+from fx_explorer.analysis.flame.cells import short_name
+from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.highlight import printable
+
+WIDTH, MARGIN, ROW, LINE = 1200, 10, 20, 16
+"""The picture, its margin, a row of blocks and a line of letters, in pixels."""
+
+LETTER = 6.7
+"""Pixels from one letter to the next in the fonts that are asked for, at this size."""
+
+LEAST_CUT = 4
+"""Letters from which on the beginning of a name says more than nothing."""
+
+MANY, LEAST_PIXELS = 5_000, 0.05
+"""Of more frames than so many, blocks that are narrower are left out with what lies within them: nobody sees
+anything of them.
+"""
+
+TICKS = 8
+
+INK = "#16181d"
+"""Of the letters in a block."""
+
+GREY = "#767676"
+"""4.5 to 1 against white, 4.6 to 1 against black."""
+
+STYLE = f"""
+text {{ font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: {INK}; pointer-events: none; }}
+.beside {{ fill: {GREY}; }}
+.title {{ font-weight: bold; }}
+rect {{ stroke: {INK}; stroke-opacity: 0.4; stroke-width: 0.5; }}
+g:hover rect {{ stroke-opacity: 1; stroke-width: 1.5; }}
+"""
+
+_NOT_IN_XML = re.compile("[\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class FlamePicture:
+    """What is drawn."""
+
+    root: FlameFrame
+    titles: Sequence[str]
+    """Sentences above the blocks."""
+    about: Callable[[FlameFrame], list[str]]
+    """The lines that the mouse shows of a frame."""
+    colours: Mapping[str, str]
+    """Kind of a frame → its colour; dark letters can be read on each."""
+    legend: Mapping[str, str]
+    """Kind → words for it, of those that the chart has."""
+
+
+def flame_picture_svg(picture: FlamePicture) -> str:
+    """Return the picture."""
+    sentences = " ".join(filter(None, picture.titles))
+    titles = textwrap.wrap(sentences, int((WIDTH - 2 * MARGIN) / LETTER))
+    chart = _Chart(picture, top=MARGIN + LINE * len(titles))
+    legend = list(_legend(picture, chart.bottom + 3 * LINE))
+    height = chart.bottom + 2 * LINE + MARGIN + LINE * (1 + max((row for row, _ in legend), default=0))
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+            f"<style>{STYLE}</style>",
+            *(_text(MARGIN, MARGIN + LINE * number + 7, line, "beside title") for number, line in enumerate(titles)),
+            *chart.blocks(),
+            *chart.axis(),
+            *(drawn for _, drawn in legend),
+            "</svg>\n",
+        ]
+    )
+
+
+class _Chart:
+    """Draws the blocks, and the axis of time below them."""
+
+    def __init__(self, picture: FlamePicture, top: int) -> None:
+        root = picture.root
+        self._picture = picture
+        self._root = root
+        self._top = top
+        self._scale = (WIDTH - 2 * MARGIN) / root.duration_s if root.duration_s > 0 else 0.0
+        depths = [frame.depth for frame in root.frames()]
+        self._least = LEAST_PIXELS if len(depths) > MANY else 0.0
+        self.bottom = top + ROW * (1 + max(depths) - root.depth)
+
+    def blocks(self) -> Iterator[str]:
+        waiting = [self._root]
+        while waiting:
+            frame = waiting.pop()
+            yield self._block(frame)
+            waiting += [one for one in reversed(frame.children) if self._width(one) >= self._least]
+
+    def _block(self, frame: FlameFrame) -> str:
+        left, width = self._x(frame.began_s), self._width(frame)
+        top = self._top + ROW * (frame.depth - self._root.depth)
+        name = _fitting(_safe(frame.name), int((width - 6) / LETTER))
+        parts = [
+            f"<title>{escape(_safe_lines(self._picture.about(frame)))}</title>",
+            f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{ROW}" fill="{self._picture.colours[frame.kind]}"/>',
+            *([_text(left + 3, top + 14, name)] if name else []),
+        ]
+        return f"<g>{''.join(parts)}</g>"
+
+    def axis(self) -> Iterator[str]:
+        """Yield times, each below the place where it is in the chart."""
+        for tick in range(TICKS + 1):
+            time_s = self._root.duration_s * tick / TICKS
+            left, anchor = MARGIN + time_s * self._scale, "start" if tick == 0 else "end" if tick == TICKS else "middle"
+            yield f'<path d="M{left:.2f} {self.bottom} v5" stroke="{GREY}"/>'
+            yield _text(left, self.bottom + 17, run_time(time_s), "beside", anchor)
+
+    def _x(self, time_s: float) -> float:
+        return MARGIN + (time_s - self._root.began_s) * self._scale
+
+    def _width(self, frame: FlameFrame) -> float:
+        return frame.duration_s * self._scale
+
+
+def _legend(picture: FlamePicture, top: int) -> Iterator[tuple[int, str]]:
+    """Yield a coloured square and its words for each kind, with the row that it stands in."""
+    row, left = 0, float(MARGIN)
+    for kind, words in picture.legend.items():
+        width = LINE + (len(words) + 2) * LETTER
+        if left + width > WIDTH - MARGIN and left > MARGIN:
+            row, left = row + 1, float(MARGIN)
+        y = top + LINE * row
+        square = f'<rect x="{left:.2f}" y="{y - 9}" width="10" height="10" fill="{picture.colours[kind]}"/>'
+        yield row, square + _text(left + LINE, y, words, "beside")
+        left += width
+
+
+def _fitting(name: str, letters: int) -> str:
+    """Return the longest form of a name that fits, or its beginning; empty where nothing does."""
+    for told in (name, short_name(name)):
+        if cell_len(told) <= letters:
+            return told
+    return set_cell_size(short_name(name), letters - 1).rstrip() + "…" if letters >= LEAST_CUT else ""
+
+
+def _text(x: float, y: float, words: str, style: str = "", anchor: str = "start") -> str:
+    styled = f' class="{style}"' if style else ""
+    placed = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    return f'<text x="{x:.2f}" y="{y}"{styled}{placed}>{escape(_safe(words))}</text>'
+
+
+def _safe(text: str) -> str:
+    """Return the text in one line, with characters made visible that XML cannot have."""
+    return _NOT_IN_XML.sub("\ufffd", printable(text))
+
+
+def _safe_lines(lines: list[str]) -> str:
+    return "\n".join(map(_safe, lines))

@@ -1,0 +1,1 @@
+"""What draws the charts that stand above the rows of a view."""

@@ -21,6 +21,7 @@ from fx_explorer.errors import FxExplorerError, UsageError
 
 COMMANDS: dict[str, str] = {
     "explore": "open the app on a target or a saved session (what happens without a command)",
+    "tour": "walk through the app on a sample, step by step, in five minutes",
     "capture": "compile a target and save everything as a session, without a screen",
     "run": "run an unmodified script and capture every compilation in it",
     "kernel": "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there",

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
@@ -38,6 +38,7 @@ from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.stage_words import StageText
 from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.panes.views_box import Views
 from fx_explorer.tui.selection.history import History, Stop
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import Waiting
@@ -47,7 +48,6 @@ from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from fx_explorer.tui.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.table import Table
-from fx_explorer.tui.widgets.cached import Cached
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
@@ -58,12 +58,12 @@ from fx_explorer.tui.widgets.separator import Separator
 
 MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
+LEAST_OUTLINE_CELLS = 16
+LEAST_VIEW_CELLS = 40
+"""What dragging the border leaves to the outline, and to the views."""
+
 COMFORTABLE_PANE_CELLS = 34
 """In narrower linked panes, the outline gives up its room: panes need it more."""
-
-
-class Views(Cached, Vertical):
-    """Holds the views, beside the outline."""
 
 
 class ExplorerFrame(TellsUnreadable, Screen[None]):
@@ -446,6 +446,13 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.show_outline()
+
+    @on(Views.EdgeDragged, "#views")
+    def outline_dragged(self, event: Views.EdgeDragged) -> None:
+        """Make the outline as wide as the user drags it."""
+        most = max(LEAST_OUTLINE_CELLS, self.size.width - LEAST_VIEW_CELLS)
+        cells = max(LEAST_OUTLINE_CELLS, min(event.cell - self.outline.region.x, most))
+        self.outline.styles.width = self.outline.styles.min_width = self.outline.styles.max_width = cells
 
     def show_outline(self) -> None:
         """Show the outline where there is room, unless the user wished otherwise."""

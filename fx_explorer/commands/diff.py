@@ -31,6 +31,12 @@ from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.session import SessionReader
 
 EPILOG = """\
+examples:
+  fx-explorer diff before.fxs after.fxs                  what a change did
+  fx-explorer diff before.fxs model.py                   against the file as it is now
+  fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
+  fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
+
 A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is captured for either GPU.
 Kernels are paired by the operations they compute. Nothing is run on a virtual GPU: run times are not compared.
 """

@@ -15,7 +15,17 @@ MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 COLOURS = {"ok": "32", "warning": "33", "problem": "31"}
 
 
+EPILOG = """\
+examples:
+  fx-explorer doctor                                     torch, compilers, terminal, clipboard …
+  fx-explorer doctor --gpu h100                          whether code for that GPU can be made here
+  fx-explorer doctor --gpus                              the GPUs that --gpu knows
+  fx-explorer doctor --python ../venv/bin/python         another interpreter's torch
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
     parser.add_argument("--gpus", action="store_true", help="list the GPUs that --gpu knows, each number with its source")
     parser.add_argument(

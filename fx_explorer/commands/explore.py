@@ -30,7 +30,18 @@ if TYPE_CHECKING:
     from fx_explorer.tui.config import Config
 
 
+EPILOG = """\
+examples:
+  fx-explorer model.py                                   pauses after Dynamo: . steps, r goes on
+  fx-explorer model.py --run                             straight to the end
+  fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
+  fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
+  fx-explorer model.fxs                                  a session that was saved
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument(
         "target", metavar="TARGET", help="file.py, file.py:object, package.module:object, model.pt2, or a session.fxs"
     )

@@ -10,6 +10,10 @@ from collections.abc import Iterable
 from fx_explorer.tui.commands import COMMANDS, GROUPS, AppCommand, Keymap, key_label, keys_of
 
 EPILOG = """\
+examples:
+  fx-explorer keys                                       as your config file has them
+  fx-explorer keys --default --format markdown
+
 Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured):
 
     [keys]

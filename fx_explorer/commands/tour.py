@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from fx_explorer.tui.tour.walk import Walk
 
 
+EPILOG = """\
+examples:
+  fx-explorer tour                      go on where you left, or begin
+  fx-explorer tour --again              from the start
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument("--again", action="store_true", help="begin from the start, with a new copy of the sample")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
     add_theme_argument(parser)

@@ -54,11 +54,11 @@ def asked(input_fd: int, out: TextIO, environ: Mapping[str, str] = os.environ) -
     """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None where there
     is nobody to ask.
     """
-    attributes = _attributes(input_fd)
-    if attributes is None or environ.get("TERM", "") in MUTE:
+    if environ.get("TERM", "") in MUTE or not os.isatty(input_fd):
         yield None
         return
-    quiet = [*attributes]
+    attributes = termios.tcgetattr(input_fd)
+    quiet = termios.tcgetattr(input_fd)
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(input_fd, termios.TCSANOW, quiet)
     try:
@@ -68,11 +68,3 @@ def asked(input_fd: int, out: TextIO, environ: Mapping[str, str] = os.environ) -
         yield Question(input_fd, REMOTE_LIMIT_S if is_remote else LIMIT_S)
     finally:
         termios.tcsetattr(input_fd, termios.TCSANOW, attributes)
-
-
-def _attributes(input_fd: int) -> list[object] | None:
-    """Return how the terminal is set; None for what is no terminal."""
-    try:
-        return termios.tcgetattr(input_fd)
-    except termios.error:
-        return None

@@ -80,7 +80,7 @@ STEPS: tuple[TourStep, ...] = (
         "try",
         "A change is tried first: your program runs with it and without it, on many inputs, and the results are compared.",
         "fixes.try",
-        "to try the first one, which takes some seconds",
+        "to try the first one: some seconds, or a minute on a small machine",
         lambda before, now: now.trials > before.trials,
         _on("FixScreen"),
         "breaks.fix",

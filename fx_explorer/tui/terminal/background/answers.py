@@ -11,8 +11,8 @@ terminal answers the second question, and answers come in order: after that one 
 
 _COLOUR = re.compile(r"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
 _ATTRIBUTES = re.compile(r"\x1b\[\?[\d;]*c")
-_BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[^\x07\x1b]*\x1b?)?)?)?|\[\?[\d;]*)\Z")
-"""The beginning of an answer at the end of what was read. A lone escape is none: it may be the key."""
+_BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[^\x07\x1b]*\x1b?)?)?)?|\[(?:\?[\d;]*)?)?\Z")
+"""What may be the beginning of an answer, at the end of what was read."""
 
 _CHANNELS = re.compile(r"rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 _HEX = re.compile(r"#([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})")
@@ -54,6 +54,13 @@ class Answers:
             self._held = begun[0]
             text = text[: begun.start()]
         return text
+
+    def give_back_key(self) -> str:
+        """Return what was held back and is a key, since nothing came behind it: Escape, or Alt with a bracket."""
+        if self._held not in ("\x1b", "\x1b[", "\x1b]"):
+            return ""
+        key, self._held = self._held, ""
+        return key
 
 
 def is_light(colour: str) -> bool | None:

@@ -50,8 +50,11 @@ class AskedDriver(LinuxDriver):
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
+                answers = terminal.terminal_answers
                 if selector.select(TICK_S):
-                    self._read(parser, terminal.terminal_answers, decode(os.read(self.fileno, 4096)))
+                    self._read(parser, answers, decode(os.read(self.fileno, 4096)))
+                elif answers:
+                    self._feed(parser, answers.give_back_key())
                 for message in parser.tick():
                     self.process_message(message)
         with contextlib.suppress(EOFError, ParseError):

@@ -10,8 +10,10 @@ from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
 
-FEW_ROWS = 12
-"""On a terminal with fewer rows the panel is one line: the key alone."""
+FEW_ROWS, FEW_COLUMNS = 16, 60
+"""On a terminal with fewer rows the panel is one line: the key alone. So it is on a narrow one without many
+rows.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class TourPanel(Widget):
         text = self._text
         counted = Content.styled(f"Tour {text.number} of {text.count}", "bold $primary")
         press = _press(text)
-        if self.app.size.height < FEW_ROWS:
+        width, height = self.app.size
+        if height < FEW_ROWS or (width < FEW_COLUMNS and height < 2 * FEW_ROWS):
             return press.truncate(self.size.width, ellipsis=True) if self.size.width > 0 else press
         others = [_clickable(key, words, command) for key, words, command in text.others]
         return Content("\n").join([counted + Content(f"  {text.sentence}"), Content("   ").join([press, *others])])

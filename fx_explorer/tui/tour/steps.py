@@ -26,7 +26,7 @@ class TourStep:
     is_there: Callable[[Moment], bool] = lambda _: True
     """Whether the key works where the user is."""
     way: str = ""
-    """The command that leads back to where it does."""
+    """The command that leads back to where it does; empty where the user has to wait."""
     resumes_at: str = ""
     """The step that a tour begins with which was left here; empty for this one."""
     pause: Pause = ""
@@ -45,13 +45,18 @@ def _in(view: str) -> Callable[[Moment], bool]:
     return lambda now: now.view == view and now.screen == MAIN_SCREEN
 
 
+def _is_compiled(now: Moment) -> bool:
+    return now.is_compiled
+
+
 STEPS: tuple[TourStep, ...] = (
     TourStep(
         "overview",
         "A small classifier goes through torch.compile, and this page says what came of it, the most important first.",
         "line.down",
         "to go down a line",
-        lambda before, now: now.is_compiled and now.row != before.row,
+        lambda before, now: now.is_compiled and (now.row != before.row or now.view != before.view),
+        _is_compiled,
     ),
     TourStep(
         "breaks",
@@ -110,6 +115,7 @@ STEPS: tuple[TourStep, ...] = (
         "capture.again",
         "to capture again; this time the compiler pauses after Dynamo, its first stage",
         lambda before, now: now.captures > before.captures and now.gate == "dynamo",
+        _is_compiled,
         resumes_at="step",
     ),
     TourStep(
@@ -119,7 +125,6 @@ STEPS: tuple[TourStep, ...] = (
         "to go on by one stage, AOTAutograd, which makes the backward",
         lambda _, now: now.shows_stage and now.gate not in ("", "dynamo"),
         lambda now: bool(now.gate),
-        "capture.again",
         pause="dynamo",
     ),
     TourStep(
@@ -128,6 +133,7 @@ STEPS: tuple[TourStep, ...] = (
         "capture.again",
         "to go on to the end without pausing",
         lambda _, now: now.is_compiled,
+        lambda now: bool(now.gate),
         resumes_at="step",
     ),
     TourStep(
@@ -173,7 +179,7 @@ STEPS: tuple[TourStep, ...] = (
         "find",
         "Anything can be found by its name: a node, a kernel, a line of your source, a break.",
         "find.anything",
-        "type gelu, and press Enter on what you want to see",
+        "and type gelu, and press Enter on what you want to see",
         lambda before, now: now.screen == MAIN_SCREEN and now.view == "source" and before.view != "source",
     ),
     TourStep(

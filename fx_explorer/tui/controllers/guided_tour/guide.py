@@ -18,6 +18,9 @@ NO_TOUR = "No tour is going on: fx-explorer tour begins one."
 LEFT = "The tour is closed; the app stays. fx-explorer tour goes on from here."
 NOT_KEPT = "How far you came cannot be kept ({problem}): the next tour begins from the start."
 
+BACK_TO_THE_TOUR = "to get back to where the tour goes on"
+WAITS = "Wait a moment: torch.compile is at work."
+
 SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
 
 
@@ -102,12 +105,15 @@ class Guide:
         screen.mount(TourPanel(text))
 
     def _text(self, now: Moment) -> PanelText:
-        step, keymap = self.step, self._services.explorer.keymap
-        command, does = step.command, step.does
-        if not step.is_there(now) and step.way:
-            command, does = step.way, f"to get back to where the tour goes on ({by_id(step.way).title})"
+        step = self.step
+        key, does = self._key(step.command), step.does
+        if not step.is_there(now):
+            key, does = self._key(step.way), BACK_TO_THE_TOUR if step.way else WAITS
         on_main = now.screen == MAIN_SCREEN
         skips = ((SKIPS, "skips this"), (BACK, "goes back"), (LEAVES, "leaves the tour")) if on_main else ()
-        others = tuple((first_key(by_id(one), keymap), words, one) for one, words in skips)
-        key = first_key(by_id(command), keymap)
+        others = tuple((self._key(one), words, one) for one, words in skips)
         return PanelText(self._at + 1, len(STEPS), step.sentence, key, does, others)
+
+    def _key(self, command: str) -> str:
+        """Return the key of a command as the user has it; empty for no command."""
+        return first_key(by_id(command), self._services.explorer.keymap) if command else ""

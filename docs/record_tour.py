@@ -1,0 +1,195 @@
+"""Records docs/images/tour.svg: the guided tour of the real app on a real capture, as an animated picture.
+
+python docs/record_tour.py
+
+Every step is done by pressing the keys that it names; a step that is not done in time ends the recording with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.terminal_theme import DIMMED_MONOKAI
+from textual.pilot import Pilot
+
+from fx_explorer.commands.tour import tour_app
+from fx_explorer.tui.app import ExplorerApp
+from fx_explorer.tui.config import Config
+from fx_explorer.tui.tour.steps import STEPS
+from fx_explorer.tui.tour.walk import begin_walk
+
+PICTURE = Path(__file__).parent / "images" / "tour.svg"
+COLUMNS, ROWS = 110, 30
+STEP_LIMIT_S = 400
+READ_S, SEEN_S = 3.6, 1.2
+"""How long a step is shown, and what comes between two steps."""
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "overview": ("down", "down"),
+    "breaks": ("4",),
+    "source": ("enter",),
+    "fixes": ("x", "x"),
+    "try": ("r",),
+    "write": ("s", "y", "enter"),
+    "close": ("escape",),
+    "again": ("r",),
+    "step": ("full_stop",),
+    "go": ("r",),
+    "linked": ("p", "s"),
+    "lit": ("slash", *"gelu", "enter", "down", "up"),
+    "kernels": ("6",),
+    "code": ("enter",),
+    "time": ("9",),
+    "find": ("f", *"gelu", "enter"),
+    "help": ("question_mark",),
+}
+"""Step → the keys that do it."""
+
+Row = tuple[tuple[str, Style], ...]
+Frame = tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A frame, and for how long it is shown."""
+
+    frame: Frame
+    seconds: float
+
+
+async def recorded(app: ExplorerApp) -> list[Shown]:
+    """Walk through the tour, and return what was on screen."""
+    shown: list[Shown] = []
+    tour = app.controllers.tour
+    async with app.run_test(size=(COLUMNS, ROWS)) as pilot:
+        for number, step in enumerate(STEPS):
+            await until(pilot, lambda number=number: STEPS.index(tour.step) >= number, f"the step before {step.id}")
+            if step.id in ("overview", "step", "linked"):  # the compiler is at work before
+                await until(pilot, lambda step=step: not app.captures.is_running or step.id == "step", "the compiler")
+            await settled(pilot)
+            shown.append(Shown(frame_of(app), READ_S))
+            for key in KEYS.get(step.id, ()):
+                await pilot.press(key)
+                await settled(pilot)
+                shown.append(Shown(frame_of(app), SEEN_S))
+    return merged(shown)
+
+
+async def until(pilot: Pilot[int], is_so: Callable[[], bool], what: str) -> None:
+    for _ in range(int(STEP_LIMIT_S / 0.2)):
+        if is_so():
+            return
+        await pilot.pause(0.2)
+    sys.exit(f"not recorded: {what} was not done within {STEP_LIMIT_S} s")
+
+
+async def settled(pilot: Pilot[int]) -> None:
+    for _ in range(4):
+        await pilot.pause(0.15)
+
+
+def frame_of(app: ExplorerApp) -> Frame:
+    strips = app.screen._compositor.render_strips()
+    return tuple(joined(strip) for strip in strips[:ROWS])
+
+
+def joined(strip: Iterable[Segment]) -> Row:
+    """Return a row with neighbours of one style joined."""
+    pieces: list[tuple[str, Style]] = []
+    for text, style, _ in strip:
+        style = style or Style()
+        if pieces and pieces[-1][1] == style:
+            pieces[-1] = (pieces[-1][0] + text, style)
+        else:
+            pieces.append((text, style))
+    return tuple(pieces)
+
+
+def merged(shown: list[Shown]) -> list[Shown]:
+    """Return the frames with equal ones joined."""
+    kept: list[Shown] = []
+    for one in shown:
+        if kept and kept[-1].frame == one.frame:
+            kept[-1] = Shown(one.frame, max(kept[-1].seconds, one.seconds))
+        else:
+            kept.append(one)
+    return kept
+
+
+# the picture
+
+CELL, LINE, FONT, MARGIN = 8.4, 18, 14, 12
+
+
+def animated(shown: list[Shown]) -> str:
+    """Return an SVG that shows the frames one after the other, for ever. Rows that several frames have are
+    written once.
+    """
+    names: dict[Row, str] = {}
+    total = sum(one.seconds for one in shown)
+    frames, rules, began = [], [], 0.0
+    for number, one in enumerate(shown):
+        uses = [f'<use href="#{names.setdefault(row, f"r{len(names)}")}" y="{at * LINE}"/>' for at, row in enumerate(one.frame)]
+        frames.append(f'<g class="f" style="animation-name:k{number}">{"".join(uses)}</g>')
+        start, stop = 100 * began / total, 100 * (began + one.seconds) / total
+        before = "0%{visibility:hidden}" if number else ""
+        rules.append(f"@keyframes k{number}{{{before}{start:.3f}%{{visibility:visible}}{stop:.3f}%{{visibility:hidden}}}}")
+        began += one.seconds
+    width, height = COLUMNS * CELL + 2 * MARGIN, ROWS * LINE + 2 * MARGIN
+    rows = "".join(f'<g id="{name}">{row_svg(row)}</g>' for row, name in names.items())
+    style = (
+        f"text{{font-family:ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:{FONT}px;"
+        f"white-space:pre}}.f{{visibility:hidden;animation-duration:{total:.1f}s;animation-iteration-count:infinite;"
+        f"animation-timing-function:step-end}}{''.join(rules)}"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" role="img">'
+        f"<title>fx-explorer tour</title><style>{style}</style><defs>{rows}</defs>"
+        f'<rect width="100%" height="100%" rx="8" fill="#15161e"/>'
+        f'<g transform="translate({MARGIN} {MARGIN})">{"".join(frames)}</g></svg>\n'
+    )
+
+
+def row_svg(row: Row) -> str:
+    parts, column = [], 0
+    for text, style in row:
+        cells = Segment(text).cell_length
+        fore, back = colours(style)
+        x, wide = column * CELL, cells * CELL
+        if back:
+            parts.append(f'<rect x="{x:.1f}" width="{wide + 0.3:.1f}" height="{LINE}" fill="{back}"/>')
+        if text.strip():
+            bold = ' font-weight="bold"' if style.bold else ""
+            line = ' text-decoration="underline"' if style.underline else ""
+            parts.append(
+                f'<text x="{x:.1f}" y="{LINE - 5}" textLength="{wide:.1f}" fill="{fore}"{bold}{line}>{html.escape(text)}</text>'
+            )
+        column += cells
+    return "".join(parts)
+
+
+def colours(style: Style) -> tuple[str, str]:
+    """Return the colour of the text and that of its background, empty for the terminal's own."""
+    fore = style.color.get_truecolor(DIMMED_MONOKAI).hex if style.color else "#c8d0e8"
+    back = style.bgcolor.get_truecolor(DIMMED_MONOKAI, foreground=False).hex if style.bgcolor else ""
+    return (back or "#15161e", fore) if style.reverse else (fore, back)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        app = tour_app(begin_walk(Path(folder), again=True), sys.executable, Config(theme="dark"))
+        shown = asyncio.run(recorded(app))
+    PICTURE.write_text(animated(shown), encoding="utf-8")
+    print(f"{PICTURE}: {len(shown)} frames, {sum(one.seconds for one in shown):.0f} s, {PICTURE.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

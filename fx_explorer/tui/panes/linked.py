@@ -210,7 +210,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         shown = [one for one in self.panes if one.display]
         if self._dragged in shown[1:]:
             border = shown.index(self._dragged) - 1
-            self._move_border(shown, border, int(event.screen_x) - self._dragged.region.x)
+            self._move_border(shown, border, int(event.screen_x) - _border_of(self._dragged))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         if self._dragged:
@@ -219,19 +219,20 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     def _right_of_border(self, event: events.MouseEvent) -> Pane | None:
         """Return the pane on whose left border the mouse is; None elsewhere."""
-        if event.widget is not self:
-            return None
         shown = [pane for pane in self.panes if pane.display]
-        return next((pane for pane in shown[1:] if pane.region.x == int(event.screen_x)), None)
+        there = (pane for pane in shown[1:] if _border_of(pane) == int(event.screen_x))
+        return next((pane for pane in there if event.screen_y >= pane.body.region.y - 1), None)
 
     def _move_border(self, shown: Sequence[Pane], border: int, by: int) -> None:
-        # In shares and not in cells, so that they hold in a terminal of another size.
-        for pane, width in zip(shown, moved([pane.outer_size.width for pane in shown], border, by), strict=True):
+        # In shares and not in cells, so that they hold in a terminal of another size. A pane that is hidden for
+        # the sake of speed has no size of its own (see the styles above); its body has.
+        widths = [pane.body.region.width + (at > 0) for at, pane in enumerate(shown)]
+        for pane, width in zip(shown, moved(widths, border, by), strict=True):
             pane.styles.width = f"{max(1, width)}fr"
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint the rules between the panes. The panes cover the rest."""
-        columns = {pane.body.region.x - 1 - self.region.x for pane in self.panes if pane.display}
+        columns = {_border_of(pane) - self.region.x for pane in self.panes if pane.display}
         style = self.get_component_rich_style("linked-panes--rule")
         row = "".join("│" if column in columns else " " for column in range(crop.right))
         strip = Strip([Segment(row[crop.x :], style)], crop.width)
@@ -282,3 +283,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         title = title_text(pane.document, pane.slot)
         shown = title if len(title) <= room else title[: room - 1] + "…"
         return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))
+
+
+def _border_of(pane: Pane) -> int:
+    """Return the column of the screen in which the left border of a shown pane is."""
+    return pane.body.region.x - 1

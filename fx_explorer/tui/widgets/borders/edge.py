@@ -33,10 +33,11 @@ class DraggedEdge(Widget):
         self._edge_is_dragged = False
 
     def _is_edge(self, event: events.MouseEvent) -> bool:
-        if event.widget is not self:  # it comes up from a child, in the child's cells
-            return False
-        border = self.styles.border_left if self.EDGE == "left" else self.styles.border_top
-        return bool(border[0]) and (event.x if self.EDGE == "left" else event.y) == 0
+        # By the screen's cells: what comes up from a child has the child's.
+        region = self.region
+        if self.EDGE == "left":
+            return bool(self.styles.border_left[0]) and int(event.screen_x) == region.x
+        return bool(self.styles.border_top[0]) and int(event.screen_y) == region.y
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button == 1 and self._is_edge(event):

@@ -11,6 +11,7 @@ import asyncio
 import html
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,14 @@ from textual.pilot import Pilot
 from fx_explorer.commands.tour import tour_app
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.controllers.guided_tour.guide import WAITS
+from fx_explorer.tui.tour.panel import TourPanel
 from fx_explorer.tui.tour.steps import STEPS
 from fx_explorer.tui.tour.walk import begin_walk
 
 PICTURE = Path(__file__).parent / "images" / "tour.svg"
 COLUMNS, ROWS = 110, 30
-STEP_LIMIT_S = 400
+STEP_LIMIT_S = 240
 READ_S, SEEN_S = 3.6, 1.2
 """How long a step is shown, and what comes between two steps."""
 
@@ -68,12 +71,12 @@ class Shown:
 async def recorded(app: ExplorerApp) -> list[Shown]:
     """Walk through the tour, and return what was on screen."""
     shown: list[Shown] = []
-    tour = app.controllers.tour
+    tour, began = app.controllers.tour, time.monotonic()
     async with app.run_test(size=(COLUMNS, ROWS)) as pilot:
         for number, step in enumerate(STEPS):
             await until(pilot, lambda number=number: STEPS.index(tour.step) >= number, f"the step before {step.id}")
-            if step.id in ("overview", "step", "linked"):  # the compiler is at work before
-                await until(pilot, lambda step=step: not app.captures.is_running or step.id == "step", "the compiler")
+            await until(pilot, lambda: WAITS not in panel_text(app), f"what {step.id} waits for")
+            print(f"{step.id}: {time.monotonic() - began:.0f} s", file=sys.stderr)
             await settled(pilot)
             shown.append(Shown(frame_of(app), READ_S))
             for key in KEYS.get(step.id, ()):
@@ -81,6 +84,13 @@ async def recorded(app: ExplorerApp) -> list[Shown]:
                 await settled(pilot)
                 shown.append(Shown(frame_of(app), SEEN_S))
     return merged(shown)
+
+
+def panel_text(app: ExplorerApp) -> str:
+    """Return what the panel says; what means to wait, while there is none yet."""
+    for panel in app.screen.query(TourPanel):
+        return panel.render().plain
+    return WAITS
 
 
 async def until(pilot: Pilot[int], is_so: Callable[[], bool], what: str) -> None:

@@ -56,6 +56,9 @@ from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
 from fx_explorer.tui.widgets.separator import Separator
 
+FEW_ROWS = 10
+"""With fewer rows the screen shows the header, one row of keys, and the view without its headings."""
+
 MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
 LEAST_OUTLINE_CELLS = 16
@@ -77,6 +80,11 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     ExplorerFrame #views.-beside { border-left: solid $border; }
     ExplorerFrame > #inspector { background: $surface; color: $text-muted; }
     ExplorerFrame Outline.-hidden { display: none; }
+    ExplorerFrame { overflow: hidden; }
+    ExplorerFrame.-few-rows > PipelineBar, ExplorerFrame.-few-rows > Separator { display: none; }
+    ExplorerFrame.-few-rows > #inspector, ExplorerFrame.-few-rows TablePane > Words { display: none; }
+    ExplorerFrame.-few-rows .pane-title, ExplorerFrame.-few-rows .pane-tabs { display: none; }
+    ExplorerFrame.-few-rows TablePane > .totals, ExplorerFrame.-few-rows TablePane > .detail { height: 0; border: none; }
     """
     AUTO_FOCUS = ""
     # Textual paints every container under a line that changed. What its children cover anyway is
@@ -445,6 +453,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     # size
 
     def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < FEW_ROWS, "-few-rows")
         self.show_outline()
 
     @on(Views.EdgeDragged, "#views")

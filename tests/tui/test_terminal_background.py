@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
+import struct
+import subprocess
+import sys
 import termios
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from textual import events
+from textual.color import Color
 from textual.message import Message
+from textual.theme import Theme
 
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
@@ -23,6 +30,7 @@ from fx_explorer.tui.theme import DARK, LIGHT, default_theme
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
+ROOT = Path(__file__).parents[2]
 WHITE = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"
 BLACK = "\x1b]11;rgb:0000/0000/0000\x07"
 ATTRIBUTES = "\x1b[?62;22c"
@@ -198,3 +206,64 @@ async def test_the_app_takes_the_theme_of_a_late_answer_unless_the_user_chose_on
         driver.app.post_message(BackgroundHeard(is_light=True))
         await driver.settle()
         assert driver.app.theme == DARK.name
+
+
+class AppInTerminal:
+    """The app as a user starts it, on a pseudo-terminal; ``answer`` is what the terminal answers to the question."""
+
+    def __init__(self, session: Path, answer: str, typed: str = "") -> None:
+        self.shown = b""
+        self._answer, self._typed = answer.encode(), typed.encode()
+        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "XDG_CONFIG_HOME": "/nonexistent"}
+        environment.pop("NO_COLOR", None)
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        command = [sys.executable, "-m", "fx_explorer", str(session)]
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=ROOT, start_new_session=True
+        )
+        os.close(slave)
+
+    def until(self, seen: bytes, seconds: float = 60) -> bool:
+        """Read what the app shows until it has shown ``seen``, or has ended. Returns whether it has."""
+        stop = time.monotonic() + seconds
+        while seen not in self.shown and time.monotonic() < stop:
+            if not select.select([self.master], [], [], 0.1)[0]:
+                continue
+            try:
+                read = os.read(self.master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if QUESTION.encode() in self.shown + read and QUESTION.encode() not in self.shown:
+                os.write(self.master, self._typed + self._answer)
+            self.shown += read
+        return seen in self.shown
+
+    def leave(self) -> int:
+        os.write(self.master, b"q")
+        self.until(b"\x1b[?1004l")  # the last that Textual writes
+        return self.process.wait(30)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.master)
+
+
+@pytest.mark.parametrize(
+    ("answer", "theme"),
+    [(f"{WHITE}{ATTRIBUTES}", LIGHT), (f"{BLACK}{ATTRIBUTES}", DARK), (ATTRIBUTES, DARK), ("", DARK)],
+    ids=["white", "black", "no colour", "nothing"],
+)
+def test_the_app_begins_in_the_theme_of_its_terminal_and_takes_what_was_typed_before(
+    hand: Hand, answer: str, theme: Theme
+) -> None:
+    app = AppInTerminal(hand.path, answer, typed="4")
+    try:
+        red, green, blue = Color.parse(theme.background).rgb
+        assert app.until(f"48;2;{red};{green};{blue}m".encode())
+        assert app.until(b"Where Dynamo had to stop") or app.until(b"distinct")
+        assert app.leave() == 0
+    finally:
+        app.close()

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from fx_explorer.tui.terminal.background.answers import QUESTION, Answers
 
-LIMIT_S = 0.2
+LIMIT_S = 0.15
 REMOTE_LIMIT_S = 0.5
 """Over ssh, where an answer goes to the user and back."""
 

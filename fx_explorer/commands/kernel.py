@@ -29,9 +29,9 @@ SOURCE = "triton"
 EPILOG = """\
 examples:
   fx-explorer kernel model.fxs                           list the Triton kernels
-  fx-explorer kernel model.py --gpu h100 gelu            one of them: its configurations, registers, occupancy
-  fx-explorer kernel model.py --gpu h100 gelu --level ptx
-  fx-explorer kernel model.py --gpu h100 gelu --passes   what Triton's compiler did to it
+  fx-explorer kernel model.py gelu --gpu h100            one of them: its configurations, registers, occupancy
+  fx-explorer kernel model.py gelu --gpu h100 --level ptx
+  fx-explorer kernel model.py gelu --gpu h100 --passes   what Triton's compiler did to it
 """
 
 

@@ -110,7 +110,7 @@ class Guide:
         if not step.is_there(now):
             key, does = self._key(step.way), BACK_TO_THE_TOUR if step.way else WAITS
         on_main = now.screen == MAIN_SCREEN
-        skips = ((SKIPS, "skips this"), (BACK, "goes back"), (LEAVES, "leaves the tour")) if on_main else ()
+        skips = ((SKIPS, "skips"), (BACK, "back"), (LEAVES, "leaves")) if on_main else ()
         others = tuple((self._key(one), words, one) for one, words in skips)
         return PanelText(self._at + 1, len(STEPS), step.sentence, key, does, others)
 

@@ -14,8 +14,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import DIMMED_MONOKAI
@@ -32,8 +34,10 @@ from fx_explorer.tui.tour.walk import begin_walk
 PICTURE = Path(__file__).parent / "images" / "tour.svg"
 COLUMNS, ROWS = 110, 30
 STEP_LIMIT_S = 240
-READ_S, SEEN_S = 3.6, 1.2
+READ_S, SEEN_S = 3.0, 0.9
 """How long a step is shown, and what comes between two steps."""
+FEW_KEYS = 3
+"""Of more keys, which are a word that is typed, only what the last two do is shown."""
 
 KEYS: dict[str, tuple[str, ...]] = {
     "overview": ("down", "down"),
@@ -80,10 +84,12 @@ async def recorded(app: ExplorerApp) -> list[Shown]:
             print(f"{step.id}: {time.monotonic() - began:.0f} s", file=sys.stderr)
             await settled(pilot)
             shown.append(Shown(frame_of(app), READ_S))
-            for key in KEYS.get(step.id, ()):
+            keys = KEYS.get(step.id, ())
+            for left, key in zip(reversed(range(len(keys))), keys, strict=True):
                 await pilot.press(key)
                 await settled(pilot)
-                shown.append(Shown(frame_of(app), SEEN_S))
+                if len(keys) <= FEW_KEYS or left < 2:
+                    shown.append(Shown(frame_of(app), SEEN_S))
     return merged(shown)
 
 
@@ -138,6 +144,9 @@ def merged(shown: list[Shown]) -> list[Shown]:
 # the picture
 
 CELL, LINE, FONT, MARGIN = 8.4, 18, 14, 12
+BACKGROUND = "#15161e"
+SHORT = 5
+"""A text of so few cells stays in its place in any font."""
 
 
 def animated(shown: list[Shown]) -> str:
@@ -155,7 +164,9 @@ def animated(shown: list[Shown]) -> str:
         rules.append(f"@keyframes k{number}{{{before}{start:.3f}%{{visibility:visible}}{stop:.3f}%{{visibility:hidden}}}}")
         began += one.seconds
     width, height = COLUMNS * CELL + 2 * MARGIN, ROWS * LINE + 2 * MARGIN
-    rows = "".join(f'<g id="{name}">{row_svg(row)}</g>' for row, name in names.items())
+    classes: dict[str, str] = {}
+    rows = "".join(f'<g id="{name}">{row_svg(row, classes)}</g>' for row, name in names.items())
+    rules += [f".{name}{{{css}}}" for css, name in classes.items()]
     style = (
         f"text{{font-family:ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:{FONT}px;"
         f"white-space:pre}}.f{{visibility:hidden;animation-duration:{total:.1f}s;animation-iteration-count:infinite;"
@@ -164,34 +175,52 @@ def animated(shown: list[Shown]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" role="img">'
         f"<title>fx-explorer tour</title><style>{style}</style><defs>{rows}</defs>"
-        f'<rect width="100%" height="100%" rx="8" fill="#15161e"/>'
+        f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>'
         f'<g transform="translate({MARGIN} {MARGIN})">{"".join(frames)}</g></svg>\n'
     )
 
 
-def row_svg(row: Row) -> str:
-    parts, column = [], 0
+def row_svg(row: Row, classes: dict[str, str]) -> str:
+    """Return a row: what is behind the text, and one text with a piece for each style."""
+    pieces, column = [], 0
     for text, style in row:
-        cells = Segment(text).cell_length
-        fore, back = colours(style)
-        x, wide = column * CELL, cells * CELL
-        if back:
-            parts.append(f'<rect x="{x:.1f}" width="{wide + 0.3:.1f}" height="{LINE}" fill="{back}"/>')
-        if text.strip():
-            bold = ' font-weight="bold"' if style.bold else ""
-            line = ' text-decoration="underline"' if style.underline else ""
-            parts.append(
-                f'<text x="{x:.1f}" y="{LINE - 5}" textLength="{wide:.1f}" fill="{fore}"{bold}{line}>{html.escape(text)}</text>'
-            )
+        shown = text.strip()
+        if shown:
+            x = (column + len(text) - len(text.lstrip())) * CELL
+            length = f' textLength="{cell_len(shown) * CELL:.1f}"' if len(shown) > SHORT else ""
+            name = named(text_css(style), classes)
+            pieces.append(f'<tspan x="{x:.1f}"{length} class="{name}">{html.escape(shown, quote=False)}</tspan>')
+        column += cell_len(text)
+    return backgrounds(row, classes) + (f'<text y="{LINE - 5}">{"".join(pieces)}</text>' if pieces else "")
+
+
+def backgrounds(row: Row, classes: dict[str, str]) -> str:
+    """Return a rectangle for each stretch of one background."""
+    rectangles, column = [], 0
+    for back, pieces in groupby(row, key=lambda piece: colours(piece[1])[1] or BACKGROUND):
+        cells = sum(cell_len(text) for text, _ in pieces)
+        if back != BACKGROUND:
+            name = named(f"fill:{back}", classes)
+            rectangles.append(f'<rect x="{column * CELL:.1f}" width="{cells * CELL:.1f}" height="{LINE}" class="{name}"/>')
         column += cells
-    return "".join(parts)
+    return "".join(rectangles)
+
+
+def text_css(style: Style) -> str:
+    bold, line = (";font-weight:bold" if style.bold else ""), (";text-decoration:underline" if style.underline else "")
+    return f"fill:{colours(style)[0]}{bold}{line}"
+
+
+def named(css: str, classes: dict[str, str]) -> str:
+    """Return the class that stands for a style."""
+    return classes.setdefault(css, f"c{len(classes)}")
 
 
 def colours(style: Style) -> tuple[str, str]:
     """Return the colour of the text and that of its background, empty for the terminal's own."""
     fore = style.color.get_truecolor(DIMMED_MONOKAI).hex if style.color else "#c8d0e8"
     back = style.bgcolor.get_truecolor(DIMMED_MONOKAI, foreground=False).hex if style.bgcolor else ""
-    return (back or "#15161e", fore) if style.reverse else (fore, back)
+    return (back or BACKGROUND, fore) if style.reverse else (fore, back)
 
 
 def main() -> None:

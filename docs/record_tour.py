@@ -90,6 +90,7 @@ async def recorded(app: ExplorerApp) -> list[Shown]:
                 await settled(pilot)
                 if len(keys) <= FEW_KEYS or left < 2:
                     shown.append(Shown(frame_of(app), SEEN_S))
+        await app.controllers.leaving.leave()  # or the worker, which waits for commands, would stay
     return merged(shown)
 
 

@@ -110,7 +110,7 @@ def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -
         config = load_config(config_path())
         wish = theme or config.theme
         is_asked = wish in ("", "auto")
-        with asked(sys.stdin.fileno(), sys.stdout) if is_asked else contextlib.nullcontext() as question:
+        with asked(sys.__stdin__, sys.stdout) if is_asked else contextlib.nullcontext() as question:
             from fx_explorer.tui.app import ExplorerApp  # noqa: F401 - while the terminal answers
 
             answers = question.wait() if question else None

@@ -15,7 +15,9 @@ examples:
   fx-explorer keys                                       as your config file has them
   fx-explorer keys --default --format markdown
 
-Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured):
+Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured), which has the theme, too:
+
+    theme = "light"
 
     [keys]
     "pane.zoom" = "Z"

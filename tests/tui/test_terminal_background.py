@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import select
@@ -117,8 +118,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def ask(terminal: Terminal, **environ: str) -> question.Question | None:
-    with os.fdopen(os.dup(terminal.slave), "w") as out:
-        with question.asked(terminal.slave, out, {"TERM": "xterm", **environ}) as asked:
+    with os.fdopen(os.dup(terminal.slave), "w") as out, os.fdopen(terminal.slave, closefd=False) as keyboard:
+        with question.asked(keyboard, out, {"TERM": "xterm", **environ}) as asked:
             if asked:
                 asked.wait()
     return asked
@@ -155,10 +156,12 @@ def test_a_terminal_that_would_show_the_question_is_not_asked(terminal: Terminal
 
 def test_what_is_no_terminal_is_not_asked() -> None:
     read, write = os.pipe()
-    with os.fdopen(write, "w") as out, question.asked(read, out, {"TERM": "xterm"}) as asked:
+    with os.fdopen(read) as keyboard:
+        with os.fdopen(write, "w") as out, question.asked(keyboard, out, {"TERM": "xterm"}) as asked:
+            assert asked is None
+        assert keyboard.read() == ""
+    with question.asked(None, io.StringIO(), {"TERM": "xterm"}) as asked:
         assert asked is None
-    assert os.read(read, 1) == b""
-    os.close(read)
 
 
 class RecordedDriver(AskedDriver):

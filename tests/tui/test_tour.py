@@ -64,6 +64,12 @@ def test_a_step_is_done_by_what_it_asks_for(name: str, after: dict[str, object])
     assert step(name).is_done(HERE, now)
 
 
+@pytest.mark.parametrize("name", ["try", "write"])
+def test_a_question_above_the_fixes_is_not_told_to_go_back(name: str) -> None:
+    assert step(name).is_there(Moment(screen="Ask"))
+    assert not step(name).is_there(Moment(view="breaks"))
+
+
 @pytest.fixture
 def walk(tmp_path: Path) -> Walk:
     return begin_walk(tmp_path / "tour", again=False)

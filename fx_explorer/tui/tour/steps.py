@@ -37,8 +37,8 @@ def _shows(view: str) -> Done:
     return lambda _, now: now.view == view and now.screen == MAIN_SCREEN
 
 
-def _on(screen: str) -> Callable[[Moment], bool]:
-    return lambda now: now.screen == screen
+def _on(*screens: str) -> Callable[[Moment], bool]:
+    return lambda now: now.screen in screens
 
 
 def _in(view: str) -> Callable[[Moment], bool]:
@@ -87,7 +87,7 @@ STEPS: tuple[TourStep, ...] = (
         "fixes.try",
         "to try the first one: some seconds, or a minute on a small machine",
         lambda before, now: now.trials > before.trials,
-        _on("FixScreen"),
+        _on("FixScreen", "Ask"),
         "breaks.fix",
         "fixes",
     ),
@@ -97,7 +97,7 @@ STEPS: tuple[TourStep, ...] = (
         "fixes.accept",
         "and answer y to write it to the file (this is a copy, made for the tour)",
         lambda before, now: now.saved_ns > before.saved_ns,
-        _on("FixScreen"),
+        _on("FixScreen", "Ask"),
         "breaks.fix",
         "fixes",
     ),

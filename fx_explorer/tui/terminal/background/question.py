@@ -50,13 +50,14 @@ class Question:
 
 
 @contextlib.contextmanager
-def asked(input_fd: int, out: TextIO, environ: Mapping[str, str] = os.environ) -> Iterator[Question | None]:
+def asked(terminal: TextIO | None, out: TextIO, environ: Mapping[str, str] = os.environ) -> Iterator[Question | None]:
     """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None where there
     is nobody to ask.
     """
-    if environ.get("TERM", "") in MUTE or not os.isatty(input_fd):
+    if terminal is None or terminal.closed or not terminal.isatty() or environ.get("TERM", "") in MUTE:
         yield None
         return
+    input_fd = terminal.fileno()
     attributes = termios.tcgetattr(input_fd)
     quiet = termios.tcgetattr(input_fd)
     quiet[3] &= ~(termios.ECHO | termios.ICANON)

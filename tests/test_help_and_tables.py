@@ -14,6 +14,7 @@ from fx_explorer import cli
 from fx_explorer.command_line.help.parser import HelpParser, emphasised, split_examples
 from fx_explorer.command_line.tables import columns
 from fx_explorer.command_line.tables.columns import Columns
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.commands.keys import as_text
 from fx_explorer.tui.commands import COMMANDS
 
@@ -107,3 +108,29 @@ def test_the_table_of_keys_fits_a_terminal_of_80_columns(monkeypatch: pytest.Mon
     text = as_text(COMMANDS, {})
     assert max(map(len, text.splitlines())) <= 80
     assert all(command.id in text for command in COMMANDS)
+
+
+LONG = "  name    value  and a sentence that is much longer than the terminal is wide\nshort\n"
+
+
+def test_a_long_line_goes_on_under_its_last_column() -> None:
+    assert fitted(LONG, 44).splitlines() == [
+        "  name    value  and a sentence that is much",
+        "                 longer than the terminal is",
+        "                 wide",
+        "short",
+    ]
+
+
+@pytest.mark.parametrize("width", [None, 20, 44, 200])
+def test_fitting_loses_no_word_and_leaves_alone_what_a_program_reads(width: int | None) -> None:
+    assert fitted(LONG, width).split() == LONG.split()
+    if width in (None, 200):
+        assert fitted(LONG, width) == LONG
+
+
+def test_a_path_is_not_broken_and_colours_do_not_count() -> None:
+    path = "/a/very/long/path/that/is/one/word/and/must/stay/whole.py"
+    assert path in fitted(f"  file    {path}", 40).split()
+    coloured = "\x1b[32m✓ torch\x1b[0m  " + "x" * 30
+    assert fitted(coloured, 40) == coloured

@@ -9,6 +9,8 @@ import json
 import sys
 
 from fx_explorer.command_line.doctor.checks import DoctorCheck, machine_checks, torch_checks
+from fx_explorer.command_line.tables.columns import width_for
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.highlight import printable
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
@@ -43,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = [{"name": c.name, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
         print(json.dumps({"schema": "fx-explorer/doctor/1", "checks": listed}, indent=2))
     else:
-        print("\n".join(line_of(check) for check in checks))
+        print(fitted("\n".join(line_of(check) for check in checks), width_for(sys.stdout)))
         print(closing_line(checks))
     return int(any(check.state == "problem" for check in checks))
 

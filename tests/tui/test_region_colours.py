@@ -51,7 +51,7 @@ def test_a_region_has_the_same_colour_wherever_it_is_asked_for(tmp_path: Path) -
     colliding = _two_of_one_colour()
     with SessionWriter(tmp_path / "s.fxs") as writer:
         nodes = [replace(NODE, annotations={"part": name}) for name in reversed(colliding)]
-        writer.add_graph(model.Graph(0, 0, "dynamo"), nodes, [])
+        writer.add_graph(model.Graph(0, 0, "dynamo", ""), nodes, [])
     with SessionReader(tmp_path / "s.fxs") as reader:
         first, second = colours_of(reader), colours_of(reader)
     kinds = [first.kind(name) for name in colliding]

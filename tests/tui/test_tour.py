@@ -111,7 +111,7 @@ async def test_a_step_can_be_skipped_and_gone_back_to_by_key_and_by_mouse(hand: 
 
 async def test_the_tour_can_be_left_and_the_app_stays(hand: Hand, open_app: OpenApp, walk: Walk) -> None:
     async with open_app(hand.path, tour=walk) as driver:
-        await driver.press("space", "n", "space", "T")
+        await driver.press("space", "n", "space", "l")
         await driver.pilot.pause(0.25)
         assert not driver.app.screen.query(TourPanel)
         assert "The tour is closed" in driver.screen

@@ -465,8 +465,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.notify(str(error), severity="warning", timeout=8)
 
     async def action_quit(self) -> None:
-        """Quit, also for Textual's own keys and signals."""
-        await self.controllers.leaving.quit()
+        """Quit, also for Textual's own keys and signals. In the tour nobody is asked about its sample's capture."""
+        leaving = self.controllers.leaving
+        await (leaving.leave() if self.controllers.tour.is_going_on else leaving.quit())
 
     # what the panes ask for
 

@@ -57,6 +57,9 @@ async def test_the_sample_has_the_break_that_is_told_and_its_first_fix_takes_it_
             assert "AOTAutograd" in driver.screen
             await driver.press("r")
             await driver.until(lambda: tour.step.id == "linked", 120)
+            assert app.captures.count_unsaved()
+            await app.action_quit()
+            assert app.return_code == 0, "the capture of a sample is nothing to be asked about"
         finally:
             await app.controllers.leaving.leave()
     assert begin_walk(walk.folder, again=False).begins_at > 0

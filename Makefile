@@ -66,9 +66,10 @@ contracts: $(READY) ## who may import whom
 wheel: $(READY) ## build the wheel and use it without the source tree
 	bash .ci/check_wheel $(BIN)/python
 
-docs: $(READY) ## the generated parts of docs/: key table, screenshots
+docs: $(READY) ## the generated parts of docs/: key table, screenshots, the recording of the tour
 	$(BIN)/python docs/write_keys.py
 	$(BIN)/python docs/take_screenshots.py
+	$(BIN)/python docs/record_tour.py
 
 snapshots: $(READY) ## draw the kept screens anew; then look at them with git diff (tests/tui/screens)
 	$(BIN)/python -m pytest tests/tui/screens -n 2 --update-screens $(ARGS)

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Protocol
 
 from fx_explorer import __version__
+from fx_explorer.command_line.help.parser import HelpParser, split_examples
 from fx_explorer.errors import FxExplorerError, UsageError
 
 COMMANDS: dict[str, str] = {
     "explore": "open the app on a target or a saved session (what happens without a command)",
+    "tour": "walk through the app on a sample, step by step, in five minutes",
     "capture": "compile a target and save everything as a session, without a screen",
     "run": "run an unmodified script and capture every compilation in it",
     "kernel": "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there",
@@ -44,9 +46,26 @@ COMMANDS: dict[str, str] = {
 chosen.
 """
 
+GROUPS: dict[str, tuple[str, ...]] = {
+    "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options"),
+    "improve": ("fix", "dynamic", "diff", "check"),
+    "measure": ("bench", "ledger", "memory"),
+    "backends": ("backends", "support"),
+    "fx-explorer itself": ("keys", "doctor", "recover"),
+}
+"""What commands are for → their names, as the help lists them."""
+
 DESCRIPTION = "See what torch.compile did to your model, in your terminal: graphs, breaks, guards and kernels, linked."
 
 EPILOG = """\
+examples:
+  fx-explorer tour                      be led through it, in five minutes
+  fx-explorer model.py                  look at a model: breaks, graphs, kernels, linked to your lines
+  fx-explorer run train.py -- --lr 0.1  record an unmodified script, then: fx-explorer train.fxs
+  fx-explorer fix model.py --try        what takes its graph breaks away
+  fx-explorer bench model.py            whether compiling pays
+  fx-explorer COMMAND --help            examples and options of a command
+
 TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel),
 an exported program or an AOTInductor package (model.pt2), or a saved session (model.fxs).
 A file that is called like a command is written ./NAME.
@@ -57,12 +76,6 @@ exit codes:
   2  bad usage, target not found,       5  the session or .pt2 file cannot
      nothing compiled                      be read, or is something else
   130, 143, 129  ended by Ctrl-C, SIGTERM, a closed terminal (the session is kept)
-
-examples:
-  fx-explorer model.py                  look at it
-  fx-explorer run train.py -- --lr 0.1  an unmodified script
-  fx-explorer report model.py           the same answers as JSON
-  fx-explorer COMMAND --help            the options of a command
 """
 
 INTERRUPTED = 130
@@ -130,9 +143,7 @@ def _run(name: str, words: list[str]) -> int:
     """
     command: Subcommand = importlib.import_module(f"fx_explorer.commands.{name}")
     prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
-    parser = argparse.ArgumentParser(
-        prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = HelpParser(prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_arguments(parser)
     # argparse loses what follows "--" when options stand between it and the last positional
     # argument.
@@ -202,14 +213,20 @@ def _sentence(words: str) -> str:
 
 
 def _top_parser() -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {name:<10} {help_line}" for name, help_line in COMMANDS.items())
-    return argparse.ArgumentParser(
+    groups = "\n\n".join(f"{title}:\n{_listed(names)}" for title, names in GROUPS.items())
+    examples, rest = split_examples(EPILOG)
+    return HelpParser(
         "fx-explorer",
         usage="fx-explorer TARGET [OPTIONS]\n       fx-explorer COMMAND [OPTIONS]\n       fx-explorer --version",
-        description=f"{DESCRIPTION}\n\ncommands:\n{listed}",
-        epilog=EPILOG,
+        description=DESCRIPTION,
+        epilog=f"{examples}\n\n{groups}\n\n{rest}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "\n".join(f"  {name:<10} {COMMANDS[name]}" for name in names)
 
 
 def _refuse_misspelt_command(word: str) -> None:

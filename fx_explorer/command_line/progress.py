@@ -49,8 +49,14 @@ class CaptureNarration:
         self._began = time.monotonic()
         self._shown = ""
         self._doing = ""
+        self._compilations: dict[str, None] = {}
+        """Those that anything was heard of."""
         self._splitters: dict[str, LineSplitter] = {}
         """The splitter of each stream: a long line is shown in pieces, before it ends."""
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._began
 
     def show(self, notice: Notice) -> None:
         if notice.kind == "worker":
@@ -60,7 +66,10 @@ class CaptureNarration:
         elif notice.kind == "note":
             self.tell(f"note: {notice.text}")
         elif notice.stage is not None and notice.compilation:
-            self._doing = f"{bar(notice.stage)} [{notice.compilation}] {STAGE_WORDS.get(notice.stage, notice.stage)}"
+            self._compilations[notice.compilation] = None
+            number = f" · {len(self._compilations)} compilations so far" if len(self._compilations) > 1 else ""
+            words = STAGE_WORDS.get(notice.stage, notice.stage)
+            self._doing = f"{bar(notice.stage)} [{notice.compilation}] {words}{number}"
         self._redraw()
 
     def show_live(self, doing: str) -> bool:
@@ -106,7 +115,7 @@ class CaptureNarration:
             return
         # One less: a line that reaches the edge may wrap, and only one row is cleared.
         width = shutil.get_terminal_size().columns - 1
-        line = printable(f"{time.monotonic() - self._began:5.1f} s  {self._doing}")[:width]
+        line = printable(f"{self.elapsed_s:5.1f} s  {self._doing}")[:width]
         if line != self._shown:
             self._out.write(f"\r\x1b[K{line}")
             self._out.flush()

@@ -10,8 +10,17 @@ from fx_explorer.command_line.capture_options import add_allow_argument, add_cap
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.shown_names import is_of_package, shown_name
 
+EPILOG = """\
+examples:
+  fx-explorer capture model.py -o model.fxs              then: fx-explorer model.fxs, here or elsewhere
+  fx-explorer capture model.py --gpu h100                for a GPU that is not there
+  fx-explorer capture model.py --build --mode max-autotune
+  fx-explorer capture model.py --backend aot_eager --no-train
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object, package.module:object or model.pt2")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
     add_force_argument(parser)

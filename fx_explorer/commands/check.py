@@ -24,6 +24,11 @@ from fx_explorer.report.junit import SUITE
 from fx_explorer.session import SessionReader
 
 EPILOG = """\
+examples:
+  fx-explorer check model.py --max-graph-breaks 0        exit code 1 when there is one
+  fx-explorer check train.fxs --max-recompiles 2 --junit check.xml
+  fx-explorer check model.py --expect-graphs 1 --github  annotations for GitHub Actions
+
 Each condition that is not met is one line on stdout, with file and line; everything else goes to stderr. What child processes
 compile counts, too. A check also fails when nothing was compiled, when the program left early, when compiling raised an error,
 and when a child process could not be seen: each can be allowed.

@@ -23,6 +23,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.help.parser import is_read_in_colour
 from fx_explorer.command_line.shown_names import shown_name
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
@@ -32,9 +33,19 @@ from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.session import SessionReader
 
 EPILOG = """\
+examples:
+  fx-explorer diff before.fxs after.fxs                  what a change did
+  fx-explorer diff before.fxs model.py                   against the file as it is now
+  fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
+  fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
+
 A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is captured for either GPU.
 Kernels are paired by the operations they compute. Nothing is run on a virtual GPU: run times are not compared.
 """
+
+
+DIFFERING = "\x1b[33m{}\x1b[0m"
+"""A row of figures that differ, on a terminal: yellow, beside its sign."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == "json":
             print(json.dumps(two_sessions_report(left, right, names), indent=2))
             return 0
+        in_colour = is_read_in_colour(sys.stdout)
         for line in _code(left, right, arguments.kernel) if arguments.kernel else _text(left, right, names):
-            print(printable(line))
+            print(DIFFERING.format(printable(line)) if in_colour and line.endswith("≠") else printable(line))
     return 0
 
 

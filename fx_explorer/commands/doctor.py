@@ -9,13 +9,25 @@ import json
 import sys
 
 from fx_explorer.command_line.doctor.checks import DoctorCheck, machine_checks, torch_checks
+from fx_explorer.command_line.tables.columns import width_for
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.highlight import printable
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 COLOURS = {"ok": "32", "warning": "33", "problem": "31"}
 
 
+EPILOG = """\
+examples:
+  fx-explorer doctor                                     torch, compilers, terminal, clipboard …
+  fx-explorer doctor --gpu h100                          whether code for that GPU can be made here
+  fx-explorer doctor --gpus                              the GPUs that --gpu knows
+  fx-explorer doctor --python ../venv/bin/python         another interpreter's torch
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
     parser.add_argument("--gpus", action="store_true", help="list the GPUs that --gpu knows, each number with its source")
     parser.add_argument(
@@ -33,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = [{"name": c.name, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
         print(json.dumps({"schema": "fx-explorer/doctor/1", "checks": listed}, indent=2))
     else:
-        print("\n".join(line_of(check) for check in checks))
+        print(fitted("\n".join(line_of(check) for check in checks), width_for(sys.stdout)))
         print(closing_line(checks))
     return int(any(check.state == "problem" for check in checks))
 

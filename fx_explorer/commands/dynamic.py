@@ -15,6 +15,11 @@ from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, verdict
 from fx_explorer.trials.recapture import TrialWorker
 
 EPILOG = """\
+examples:
+  fx-explorer dynamic model.py                           on your inputs, and on twice the batch
+  fx-explorer dynamic model.py --others 'torch.randn(7, 32)'
+  fx-explorer dynamic model.py --no-train                without the backward
+
 Each way is captured by a worker of its own; nothing is built. Whether the other inputs would be compiled again is what the
 guards say: the program is not run with them. mark_dynamic marks the dimensions in which the other inputs differ.
 """

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,9 +27,21 @@ from fx_explorer.tui.terminal.splash import splash
 
 if TYPE_CHECKING:
     from fx_explorer.tui.app import ExplorerApp
+    from fx_explorer.tui.config import Config
+
+
+EPILOG = """\
+examples:
+  fx-explorer model.py                                   pauses after Dynamo: . steps, r goes on
+  fx-explorer model.py --run                             straight to the end
+  fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
+  fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
+  fx-explorer model.fxs                                  a session that was saved
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument(
         "target", metavar="TARGET", help="file.py, file.py:object, package.module:object, model.pt2, or a session.fxs"
     )
@@ -35,12 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )
     add_force_argument(parser)
+    add_theme_argument(parser)
     stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
     stops.add_argument(
         "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
     )
     stops.add_argument("--step", action="store_true", help="pause after every stage")
     add_capture_arguments(parser)
+
+
+def add_theme_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--theme",
+        choices=("auto", "dark", "light"),
+        default="",
+        help="colours (default: theme in the config file, else those that go with the terminal's background)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,10 +93,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
-    """Run the app. Its modules are imported here: textual costs 180 ms that nothing else needs."""
+    return run_app(arguments.target, arguments.theme, lambda config: _make_app(arguments, session, config))
+
+
+def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -> int:
+    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there;
+    ``theme`` is what the command line says.
+
+    Its modules are imported here: textual costs 180 ms that nothing else needs.
+    """
+    from fx_explorer.tui.config import config_path, load_config
+    from fx_explorer.tui.terminal.background.question import asked
+
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
-    with splash(f"fx-explorer  {arguments.target}  ▷ starting"):
-        app = _make_app(arguments, session)
+    with splash(f"fx-explorer  {title}  ▷ starting"):
+        config = load_config(config_path())
+        wish = theme or config.theme
+        is_asked = wish in ("", "auto")
+        with asked(sys.__stdin__, sys.stdout) if is_asked else contextlib.nullcontext() as question:
+            from fx_explorer.tui.app import ExplorerApp  # noqa: F401 - while the terminal answers
+
+            answers = question.wait() if question else None
+        if is_asked:
+            is_light = answers.background_is_light if answers else None
+            wish = "" if is_light is None else "light" if is_light else "dark"
+        app = make_app(replace(config, theme=wish))
+        app.terminal_answers, app.typed_before = answers, question.typed if question else ""
     app.run()
     left_behind = app.controllers.leaving.left_behind
     if left_behind:
@@ -84,14 +130,12 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     return app.return_code or 0
 
 
-def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerApp:
+def _make_app(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
     """Make the app for a saved session, or for a target with what captures it."""
     from fx_explorer.trials.recapture import TrialWorker
     from fx_explorer.tui.app import ExplorerApp
-    from fx_explorer.tui.config import config_path, load_config
 
     trial_worker = TrialWorker(arguments.python, arguments.timeout)
-    config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
         return ExplorerApp(session=session, config=config, trial_worker=trial_worker, trusts_sessions=arguments.trust)

@@ -26,7 +26,17 @@ from fx_explorer.session import SessionReader
 SOURCE = "triton"
 
 
+EPILOG = """\
+examples:
+  fx-explorer kernel model.fxs                           list the Triton kernels
+  fx-explorer kernel model.py gelu --gpu h100            one of them: its configurations, registers, occupancy
+  fx-explorer kernel model.py gelu --gpu h100 --level ptx
+  fx-explorer kernel model.py gelu --gpu h100 --passes   what Triton's compiler did to it
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     add_target_argument(parser)
     parser.add_argument(
         "name", metavar="NAME", nargs="?", default="", help="the kernel, or a part of its name (default: list them)"

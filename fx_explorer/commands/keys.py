@@ -5,12 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from fx_explorer.command_line.tables.columns import Columns, heading, width_for
 from fx_explorer.tui.commands import COMMANDS, GROUPS, AppCommand, Keymap, key_label, keys_of
 
 EPILOG = """\
-Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured):
+examples:
+  fx-explorer keys                                       as your config file has them
+  fx-explorer keys --default --format markdown
+
+Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured), which has the theme, too:
+
+    theme = "light"
 
     [keys]
     "pane.zoom" = "Z"
@@ -31,18 +38,22 @@ def run(arguments: argparse.Namespace) -> int:
     config = Config() if arguments.default else load_config(config_path())
     for problem in config.problems:
         print(problem, file=sys.stderr)
+    writers: dict[str, Callable[[Sequence[AppCommand], Keymap], str]]
     writers = {"text": as_text, "markdown": as_markdown, "json": as_json}
     sys.stdout.write(writers[arguments.format](COMMANDS, config.keys))
     return 0
 
 
-def as_text(commands: Iterable[AppCommand], keymap: Keymap) -> str:
-    rows = [(_keys(command, keymap), command.id, command.help, command.group) for command in commands]
-    keys_width, id_width = (max(len(row[i]) for row in rows) for i in (0, 1))
-    lines = []
-    for group in GROUPS:
-        lines += [group] + [f"  {k:<{keys_width}}  {i:<{id_width}}  {h}" for k, i, h, g in rows if g == group] + [""]
+def as_text(commands: Sequence[AppCommand], keymap: Keymap) -> str:
+    """Return the table by groups: keys, ids, and sentences, which are wrapped on a terminal."""
+    rows = {group: [_row(one, keymap) for one in commands if one.group == group] for group in GROUPS}
+    table = Columns([row for of_group in rows.values() for row in of_group], width_for(sys.stdout))
+    lines = [line for group in GROUPS for line in (heading(group, sys.stdout), *table.lines(rows[group]), "")]
     return "\n".join(lines[:-1]) + "\n"
+
+
+def _row(command: AppCommand, keymap: Keymap) -> tuple[str, str, str]:
+    return _keys(command, keymap), command.id, command.help
 
 
 def as_markdown(commands: Iterable[AppCommand], keymap: Keymap) -> str:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from fx_explorer.argument_types import option
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import answer_from
+from fx_explorer.command_line.tables.columns import width_for
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -96,7 +98,10 @@ def _known(arguments: argparse.Namespace) -> int:
     if arguments.trying:
         raise UsageError("--try needs a target or a session: something to capture")
     _check_name(arguments.name, list(WORDS))
-    sys.stdout.write(_as_json(known_options(arguments.name)) if arguments.format == "json" else known_text(arguments.name))
+    if arguments.format == "json":
+        sys.stdout.write(_as_json(known_options(arguments.name)))
+    else:
+        sys.stdout.write(fitted(known_text(arguments.name), width_for(sys.stdout)))
     return 0
 
 
@@ -138,9 +143,9 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
     if arguments.format == "json":
         sys.stdout.write(_as_json([compile_option(one) for one in options]))
     elif arguments.name:
-        sys.stdout.write("\n".join(map(option_text, options)))
+        sys.stdout.write(fitted("\n".join(map(option_text, options)), width_for(sys.stdout)))
     else:
-        sys.stdout.write(options_text(options))
+        sys.stdout.write(fitted(options_text(options), width_for(sys.stdout)))
 
 
 async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:

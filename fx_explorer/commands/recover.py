@@ -16,6 +16,11 @@ from fx_explorer.highlight import printable
 from fx_explorer.output_file import never_ours
 
 EPILOG = """\
+examples:
+  fx-explorer recover                                    list them
+  fx-explorer recover 1 -o model.fxs                     get the first one
+  fx-explorer recover --remove                           remove them all
+
 While a capture runs, its session is in a temporary directory. When fx-explorer itself is killed (kill -9, a machine that runs
 out of memory), the session stays there; the next start says so, and this command gets it out.
 """

@@ -23,7 +23,16 @@ replaced.
 """
 
 
+EPILOG = """\
+examples:
+  fx-explorer report model.fxs                           everything, as JSON
+  fx-explorer report model.py --format text              the overview and the kernels, to read
+  fx-explorer report model.fxs | jq '.graph_breaks'
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     add_target_argument(parser)
     parser.add_argument(
         "--format",

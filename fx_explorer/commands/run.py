@@ -18,9 +18,18 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.commands.capture import default_output
 from fx_explorer.model import CaptureRequest
 
+EPILOG = """\
+examples:
+  fx-explorer run train.py                               as `python train.py`, recorded into train.fxs
+  fx-explorer run train.py -- --epochs 1 --lr 0.1        its own arguments follow --
+  fx-explorer run train.py -o first.fxs --no-build       kernels are only generated
+  torchrun -m fx_explorer run train.py                   each rank writes a session of its own
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a script, which says itself how it compiles."""
+    parser.epilog = EPILOG
     parser.add_argument("target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`")
     parser.add_argument("arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: SCRIPT's name + .fxs)")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import events, on, work
 from textual.app import App
@@ -47,11 +48,17 @@ from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
 from fx_explorer.tui.status.pipeline import StepState, pipeline
 from fx_explorer.tui.terminal import editing, terminal_lost
+from fx_explorer.tui.terminal.background.answers import Answers
+from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHeard
 from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
+from fx_explorer.tui.tour.panel import TourPanel
 from fx_explorer.tui.unreadable import TellsUnreadable, why
 from fx_explorer.tui.views.reads import OVERVIEW_READS
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.tour.walk import Walk
 
 TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""
@@ -100,25 +107,31 @@ class ExplorerApp(TellsUnreadable, App[int]):
         trial_worker: TrialWorker | None = None,
         trusts_sessions: bool = False,
         asks_to_load: Path | None = None,
+        tour: Walk | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it
         changed.
 
         ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``:
         the user agreed to run what a session holds that was captured elsewhere (``--trust``).
-        ``asks_to_load``: the target, where to load it can run code of whoever made it.
+        ``asks_to_load``: the target, where to load it can run code of whoever made it. ``tour``: lead through
+        the guided tour.
         """
         self.config = config or Config()
         # Before Textual begins: to change the theme of an app that runs is to parse and apply all
         # its styles once more.
         self.set_reactive(App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme())
-        super().__init__()
+        super().__init__(driver_class=AskedDriver)
+        self.terminal_answers: Answers | None = None
+        """What the terminal says of itself; None where it was not asked."""
+        self.typed_before = ""
+        """What was typed while the terminal was asked."""
         self.captures = Captures(make_capture)
         self.explorer = Explorer(self.config.keys)
         consents = Consents(self, trusts_sessions=trusts_sessions)
         self.services = Services(self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker())
         self._target = target or (session.name if session else "")
-        self.controllers = Controllers(self.services, runners or TrialRunners(), self._show, self._target)
+        self.controllers = Controllers(self.services, runners or TrialRunners(), self._show, self._target, tour)
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load
@@ -127,7 +140,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         )
         self._session = session
         self._keys = KeysUnderWay()
-        self._key_table = KeyTable(COMMANDS, self.config.keys)
+        self._key_table = KeyTable([one for one in COMMANDS if tour or one.group != "Tour"], self.config.keys)
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
         self._data_version = -1
@@ -139,6 +152,12 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """Session and command: the user did not want to go on for it."""
 
     # start
+
+    @on(BackgroundHeard)
+    def background_heard(self, event: BackgroundHeard) -> None:
+        """Take the theme that goes with the background, which the terminal has told only now."""
+        if not self.config.theme:
+            self.theme = default_theme(event.is_light)
 
     @property
     def available_themes(self) -> dict[str, Theme]:
@@ -223,6 +242,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
     def _look_now_and_then(self) -> None:
         with self.explorer.explained():  # Textual ends the app for an exception in a timer
             self.look()
+            self.controllers.tour.look()
 
     def look(self) -> None:
         """Bring header and pipeline up to date; views are made again when the session has grown."""
@@ -374,7 +394,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         active = explorer.linked.active
         shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
         has_gpu = self.controllers.capturing.make_without_weights is not None
-        return Situation(explorer.reader, compiler, captures.can_run, has_gpu, panes, shows_graph)
+        tours = self.controllers.tour.is_going_on
+        return Situation(explorer.reader, compiler, captures.can_run, has_gpu, panes, shows_graph, tours)
 
     async def action_carry_out(self, action: str) -> None:
         """Carry out a command of a controller's."""
@@ -428,6 +449,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         empty list, or is closed twice (8.2).
         """
         commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
+        if not self.controllers.tour.is_going_on:
+            commands = [command for command in commands if command.group != "Tour"]
         choices: list[Choice[str]] = []
         others: list[Choice[str]] = []
         for command in commands:
@@ -498,10 +521,15 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.notify(str(error), severity="warning", timeout=8)
 
     async def action_quit(self) -> None:
-        """Quit, also for Textual's own keys and signals."""
-        await self.controllers.leaving.quit()
+        """Quit, also for Textual's own keys and signals. In the tour nobody is asked about its sample's capture."""
+        leaving = self.controllers.leaving
+        await (leaving.leave() if self.controllers.tour.is_going_on else leaving.quit())
 
     # what the panes ask for
+
+    @on(TourPanel.Picked)
+    async def tour_picked(self, event: TourPanel.Picked) -> None:
+        await self.action_run_command(event.command)
 
     @on(BuildWanted)
     def build_wanted(self, event: BuildWanted) -> None:

@@ -29,6 +29,8 @@ class Situation:
     """Linked panes on screen; 0 in another view."""
     shows_graph: bool
     """Whether the focused pane shows a graph."""
+    is_tour: bool = False
+    """Whether the guided tour goes on."""
 
 
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
@@ -45,6 +47,8 @@ def why_not(command_id: str, now: Situation) -> str:
     """Return why a command does nothing now; empty when it does something, or may."""
     if command_id in (*NEEDS_PAUSE, *NEEDS_COMPILER, "step.abort"):
         return _why_not_stepping(command_id, now.compiler)
+    if command_id.startswith("tour."):
+        return "" if now.is_tour else "No tour is going on: fx-explorer tour begins one."
     if command_id in NEEDS_PROGRAM and not now.can_run and now.compiler == "none":
         return "This is a saved session: there is no program to run."
     if command_id == "capture.without_weights" and not now.has_gpu:

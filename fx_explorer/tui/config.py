@@ -3,7 +3,7 @@
 
 ::
 
-    theme = "light"                 # or "dark"
+    theme = "light"                 # or "dark"; "auto" asks the terminal, which is the default
 
     [keys]
     "pane.zoom" = "Z"               # any id of `fx-explorer keys`
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fx_explorer.tui.commands import COMMANDS
 
-THEMES = ("dark", "light")
+THEMES = ("auto", "dark", "light")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Config:
     """The content of the config file, and what is wrong with it."""
 
     theme: str = ""
-    """``dark`` or ``light``; empty when the user has no wish."""
+    """``dark`` or ``light``; empty for the one that goes with the terminal's background."""
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     """Messages for the user, one a mistake."""
@@ -65,11 +65,11 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     problems: list[str] = []
     theme = entries.get("theme", "")
     if theme and theme not in THEMES:
-        problems.append(f'{where}: theme = {theme!r} is not known; write "dark" or "light"')
+        problems.append(f'{where}: theme = {theme!r} is not known; write "dark", "light" or "auto"')
         theme = ""
     problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in ("theme", "keys")]
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
-    return Config(str(theme), keys, (*problems, *key_problems))
+    return Config("" if theme == "auto" else str(theme), keys, (*problems, *key_problems))
 
 
 def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:

@@ -53,6 +53,12 @@ KINDS: Mapping[str, Look] = {
     "region-2": Look("text-success"),
     "region-3": Look("text-warning"),
     "region-4": Look("text-primary"),
+    # The same once more, in bold: a theme has no more colours that differ on any background.
+    "region-5": Look("text-secondary", 100, "bold"),
+    "region-6": Look("text-accent", 100, "bold"),
+    "region-7": Look("text-success", 100, "bold"),
+    "region-8": Look("text-warning", 100, "bold"),
+    "region-9": Look("text-primary", 100, "bold"),
     # Parts of the view itself.
     "pointer": Look("primary", 100, "bold"),
     "mark-glyph": Look("warning"),

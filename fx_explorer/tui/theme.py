@@ -62,13 +62,16 @@ LIGHT = Theme(
 )
 
 THEMES: tuple[Theme, ...] = (DARK, LIGHT)
-"""Themes to be among ``App.available_themes``; ``default_theme()`` is the one to start with."""
+"""Themes to be among ``App.available_themes``; ``default_theme`` says which one to start with."""
 
 
-def default_theme() -> str:
-    """Return the theme to start with: dark, unless the terminal says that its background is light
-    (``COLORFGBG``, as rxvt, Konsole and others set it: the last number is the background, 7 and 15
-    are light).
+def default_theme(background_is_light: bool | None = None) -> str:
+    """Return the theme to start with: the one that goes with the terminal's background.
+
+    Where the terminal has not said (None), ``COLORFGBG`` may, as rxvt, Konsole and others set it: the last
+    number is the background, 7 and 15 are light. Else it is dark.
     """
+    if background_is_light is not None:
+        return LIGHT.name if background_is_light else DARK.name
     background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return LIGHT.name if background in {"7", "15"} else DARK.name

@@ -149,7 +149,7 @@ def test_a_missing_config_file_means_the_defaults(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("keys = [", "is not valid TOML"),
-        ('theme = "purple"', 'write "dark" or "light"'),
+        ('theme = "purple"', 'write "dark", "light" or "auto"'),
         ("colour = 1", "'colour' is not a setting"),
         ('keys = "x"', "keys must be a table"),
         ('[keys]\n"pane.zom" = "z"', "there is no command 'pane.zom'"),

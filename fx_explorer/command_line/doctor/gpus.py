@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import fx_explorer
 from fx_explorer.command_line.doctor.checks import DoctorCheck
+from fx_explorer.command_line.tables.columns import Columns, heading, width_for
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
@@ -29,9 +31,9 @@ def gpus_in_words() -> Iterator[str]:
     """Yield every number of every GPU, with its source."""
     for name in known_gpus():
         gpu = find_gpu(name)
-        yield f"{name}: {gpu.title}, {gpu.arch}"
-        for what, value in _numbers(gpu):
-            yield f"    {what:<28} {value:>22,}   {gpu.sources[what]}"
+        yield heading(f"{name}: {gpu.title}, {gpu.arch}", sys.stdout)
+        rows = [(f"{what:<28}", f"{value:>22,}", gpu.sources[what]) for what, value in _numbers(gpu)]
+        yield from Columns(rows, width_for(sys.stdout), indent=4).lines(rows)
         yield ""
     yield "Any other one: --gpu FILE.toml, with the same numbers."
 

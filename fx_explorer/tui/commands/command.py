@@ -19,7 +19,9 @@ ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings")
 below.
 """
 
-Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application"]
+Group = Literal[
+    "Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application", "Tour"
+]
 
 GROUPS: tuple[Group, ...] = (
     "Views",
@@ -31,6 +33,7 @@ GROUPS: tuple[Group, ...] = (
     "Capture",
     "Dialogs",
     "Application",
+    "Tour",
 )
 
 Keymap = Mapping[str, Sequence[str]]

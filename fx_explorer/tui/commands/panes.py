@@ -70,6 +70,14 @@ _PANES: tuple[HelpEntry, ...] = (
         "wrap lines",
         "Let long lines of the focused pane's text go on in the next row, or show each in one row again.",
     ),
+    (
+        "pane.wider",
+        "p greater_than_sign",
+        "widen_pane(6)",
+        "wider",
+        "Make the focused pane wider; the border can be dragged with the mouse, too.",
+    ),
+    ("pane.narrower", "p less_than_sign", "widen_pane(-6)", "narrower", "Make the focused pane narrower."),
     ("pane.zoom", "p z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),
 )
 

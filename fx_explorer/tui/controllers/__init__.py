@@ -18,6 +18,7 @@ from fx_explorer.tui.controllers.configurations import Configurations
 from fx_explorer.tui.controllers.edits import Edits
 from fx_explorer.tui.controllers.fixes import Fixes
 from fx_explorer.tui.controllers.graph_forms import GraphForms
+from fx_explorer.tui.controllers.guided_tour.guide import Guide
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
 from fx_explorer.tui.controllers.pictures import Pictures
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fx_explorer.fixing import TryFix
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
+    from fx_explorer.tui.tour.walk import Walk
 
 __all__ = ["Controllers", "Services", "TrialRunners"]
 
@@ -48,8 +50,17 @@ class TrialRunners:
 class Controllers:
     """Hold one controller for each kind of thing."""
 
-    def __init__(self, services: Services, runners: TrialRunners, show: Callable[[SessionReader], None], target: str) -> None:
-        """``show`` puts a session on screen; ``target`` is what the user typed."""
+    def __init__(
+        self,
+        services: Services,
+        runners: TrialRunners,
+        show: Callable[[SessionReader], None],
+        target: str,
+        walk: Walk | None = None,
+    ) -> None:
+        """``show`` puts a session on screen; ``target`` is what the user typed; ``walk`` is the guided tour, if
+        this is one.
+        """
         self.stepping = Stepping(services)
         self.capturing = Capturing(services, self.stepping, show)
         self.edits = Edits(services, self.stepping)
@@ -64,6 +75,7 @@ class Controllers:
         self.call_ledger = CallLedger(services, self.kernel_builds)
         self.pictures = Pictures(services)
         self.leaving = Leaving(services, self.kernel_builds, target)
+        self.tour = Guide(services, self.fixes.count_trials, walk)
 
     async def carry_out(self, action: str) -> None:
         """Call a method of a controller, named as in ``stepping.go_on``. Raises AttributeError

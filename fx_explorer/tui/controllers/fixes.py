@@ -31,6 +31,10 @@ class Fixes:
         self._trials: dict[Path, list[Trial]] = {}
         """The trials, by session."""
 
+    def count_trials(self) -> int:
+        """Return how many fixes were tried to their end."""
+        return sum(map(len, self._trials.values()))
+
     @conversation("fixes", "look for what may take a graph break away")
     async def show(self) -> None:
         """Show what may take the break away. This works on a saved session too: proposing runs

@@ -21,6 +21,7 @@ from fx_explorer.tui.panes.pane import Pane, title_text
 from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
 from fx_explorer.tui.unreadable import TellsUnreadable
+from fx_explorer.tui.widgets.borders.shares import moved
 from fx_explorer.tui.widgets.one_line import OneLine
 
 MIN_PANE_CELLS = 28
@@ -70,6 +71,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._first = 0
         """The leftmost pane that is shown, where not all are."""
         self._is_zoomed = False
+        self._dragged: Pane | None = None
+        """The pane whose left border is being dragged."""
 
     def compose(self) -> ComposeResult:
         yield self.stage_words
@@ -103,6 +106,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
             await self._row.mount_all([Pane(slot) for slot in slots[len(panes) :]])
         self._is_zoomed = False
         self._active = self._first = 0
+        self.share_evenly()
         self._show_panes()
         return self.panes
 
@@ -118,11 +122,13 @@ class LinkedPanes(TellsUnreadable, Vertical):
         pane = Pane()
         await self._row.mount(pane, after=active)
         self._active = self.panes.index(pane)
+        self.share_evenly()
         self._show_panes()
         return pane
 
     async def close(self, pane: Pane) -> None:
         await pane.remove()
+        self.share_evenly()
         self._active = max(0, self._active - 1)
         self._show_panes()
 
@@ -174,10 +180,59 @@ class LinkedPanes(TellsUnreadable, Vertical):
         tab = event.style.meta.get("tab")
         if tab is not None:
             self.activate(self.panes[tab])
+        elif event.chain == 2 and self._right_of_border(event):
+            self.share_evenly()
+
+    # widths
+
+    def share_evenly(self) -> None:
+        """Give all panes the same width."""
+        for pane in self.panes:
+            pane.styles.width = "1fr"
+
+    def widen(self, pane: Pane, cells: int) -> None:
+        """Give a shown pane more cells of its right neighbour, else of its left one; fewer where ``cells`` is
+        negative.
+        """
+        shown = [one for one in self.panes if one.display]
+        if len(shown) > 1:
+            at = shown.index(pane)
+            is_last = at == len(shown) - 1
+            self._move_border(shown, at - 1 if is_last else at, -cells if is_last else cells)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        pane = self._right_of_border(event) if event.button == 1 else None
+        if pane:
+            self._dragged = pane
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        shown = [one for one in self.panes if one.display]
+        if self._dragged in shown[1:]:
+            border = shown.index(self._dragged) - 1
+            self._move_border(shown, border, int(event.screen_x) - _border_of(self._dragged))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._dragged:
+            self._dragged = None
+            self.release_mouse()
+
+    def _right_of_border(self, event: events.MouseEvent) -> Pane | None:
+        """Return the pane on whose left border the mouse is; None elsewhere."""
+        shown = [pane for pane in self.panes if pane.display]
+        there = (pane for pane in shown[1:] if _border_of(pane) == int(event.screen_x))
+        return next((pane for pane in there if event.screen_y >= pane.body.region.y - 1), None)
+
+    def _move_border(self, shown: Sequence[Pane], border: int, by: int) -> None:
+        # In shares and not in cells, so that they hold in a terminal of another size. A pane that is hidden for
+        # the sake of speed has no size of its own (see the styles above); its body has.
+        widths = [pane.body.region.width + (at > 0) for at, pane in enumerate(shown)]
+        for pane, width in zip(shown, moved(widths, border, by), strict=True):
+            pane.styles.width = f"{max(1, width)}fr"
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint the rules between the panes. The panes cover the rest."""
-        columns = {pane.body.region.x - 1 - self.region.x for pane in self.panes if pane.display}
+        columns = {_border_of(pane) - self.region.x for pane in self.panes if pane.display}
         style = self.get_component_rich_style("linked-panes--rule")
         row = "".join("│" if column in columns else " " for column in range(crop.right))
         strip = Strip([Segment(row[crop.x :], style)], crop.width)
@@ -228,3 +283,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         title = title_text(pane.document, pane.slot)
         shown = title if len(title) <= room else title[: room - 1] + "…"
         return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))
+
+
+def _border_of(pane: Pane) -> int:
+    """Return the column of the screen in which the left border of a shown pane is."""
+    return pane.body.region.x - 1

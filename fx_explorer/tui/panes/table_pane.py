@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -24,6 +25,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.panes.table_chart import TableChart
+from fx_explorer.tui.panes.views_box import DetailBox
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
@@ -38,6 +40,9 @@ from fx_explorer.tui.widgets.row_list import RowList
 
 SHORT_ROWS = 30
 """A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""
+
+LEAST_ROWS = 3
+"""What dragging the border leaves to the list, and to the detail."""
 
 TableMaker = Callable[[SessionReader], views.Table]
 
@@ -111,10 +116,12 @@ class TablePane(TellsUnreadable, Vertical):
         self._words = Words()
         self._detail_lines = 0
         """Lines of the longest detail that was shown."""
+        self._wished_detail = 0
+        """The rows that the user has given the detail by dragging its border; 0 for none."""
         self._chart = TableChart()
         self.rows = RowList(())
         self._totals = OneLine(classes="totals")
-        self._detail_box = Vertical(classes="detail")
+        self._detail_box = DetailBox(classes="detail")
         self.detail = CodeView(line_numbers=False, placeholder="Nothing more is known about this row.")
 
     def compose(self) -> ComposeResult:
@@ -429,9 +436,18 @@ class TablePane(TellsUnreadable, Vertical):
             self._detail_box.display = bool(text)
             if text:
                 self.call_after_refresh(self._show_detail)  # it has a width only now
-        if text and lines > self._detail_lines:
+        if text and lines > self._detail_lines and not self._wished_detail:
             self._detail_lines = lines
             self._detail_box.styles.max_height = lines + 1
+
+    @on(DetailBox.EdgeDragged)
+    def detail_dragged(self, event: DetailBox.EdgeDragged) -> None:
+        """Make the detail as high as the user drags it."""
+        event.stop()
+        box = self._detail_box
+        room = box.region.bottom - self.rows.region.y
+        self._wished_detail = max(LEAST_ROWS, min(box.region.bottom - event.cell, room - LEAST_ROWS))
+        box.styles.height = box.styles.max_height = self._wished_detail
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_detail)

@@ -335,6 +335,13 @@ class Explorer(ExplorerFrame):
     def action_zoom_pane(self) -> None:
         self.linked.toggle_zoom()
 
+    def action_widen_pane(self, cells: int) -> None:
+        pane = self.linked.active if self.view == "source" else None
+        if pane is None or self.linked.is_single or len(self.linked.panes) < 2:
+            self.notify("There is one pane on screen: it has all the room.")
+        else:
+            self.linked.widen(pane, cells)
+
     def action_wrap_lines(self) -> None:
         pane = self.linked.active if self.view == "source" else None
         if pane is None:

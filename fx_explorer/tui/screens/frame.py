@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
@@ -40,6 +40,7 @@ from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.stage_words import StageText
 from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.panes.views_box import Views
 from fx_explorer.tui.selection.history import History, Stop
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import Waiting
@@ -50,7 +51,6 @@ from fx_explorer.tui.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.reads import OUTLINE_READS, OVERVIEW_READS, READING, UNREADABLE
 from fx_explorer.tui.views.table import Table
-from fx_explorer.tui.widgets.cached import Cached
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
@@ -59,17 +59,20 @@ from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
 from fx_explorer.tui.widgets.separator import Separator
 
+FEW_ROWS = 10
+"""With fewer rows the screen shows the header, one row of keys, and the view without its headings."""
+
 MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
+LEAST_OUTLINE_CELLS = 16
+LEAST_VIEW_CELLS = 40
+"""What dragging the border leaves to the outline, and to the views."""
+
 COMFORTABLE_PANE_CELLS = 34
 """In narrower linked panes, the outline gives up its room: panes need it more."""
 
 
 NARROWED = "Every view shows only {name} now: kernels (6), breaks (4), saved tensors (7), graphs (2, 3). Escape shows all."
-
-
-class Views(Cached, Vertical):
-    """Holds the views, beside the outline."""
 
 
 class ExplorerFrame(TellsUnreadable, Screen[None]):
@@ -83,6 +86,11 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     ExplorerFrame #views.-beside { border-left: solid $border; }
     ExplorerFrame > #inspector { background: $surface; color: $text-muted; }
     ExplorerFrame Outline.-hidden { display: none; }
+    ExplorerFrame { overflow: hidden; }
+    ExplorerFrame.-few-rows > PipelineBar, ExplorerFrame.-few-rows > Separator { display: none; }
+    ExplorerFrame.-few-rows > #inspector, ExplorerFrame.-few-rows TablePane > Words { display: none; }
+    ExplorerFrame.-few-rows .pane-title, ExplorerFrame.-few-rows .pane-tabs { display: none; }
+    ExplorerFrame.-few-rows TablePane > .totals, ExplorerFrame.-few-rows TablePane > .detail { height: 0; border: none; }
     """
     AUTO_FOCUS = ""
     # Textual paints every container under a line that changed. What its children cover anyway is
@@ -523,7 +531,15 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     # size
 
     def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < FEW_ROWS, "-few-rows")
         self.show_outline()
+
+    @on(Views.EdgeDragged, "#views")
+    def outline_dragged(self, event: Views.EdgeDragged) -> None:
+        """Make the outline as wide as the user drags it."""
+        most = max(LEAST_OUTLINE_CELLS, self.size.width - LEAST_VIEW_CELLS)
+        cells = max(LEAST_OUTLINE_CELLS, min(event.cell - self.outline.region.x, most))
+        self.outline.styles.width = self.outline.styles.min_width = self.outline.styles.max_width = cells
 
     def show_outline(self) -> None:
         """Show the outline where there is room, unless the user wished otherwise."""

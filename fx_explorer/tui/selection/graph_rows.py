@@ -19,7 +19,7 @@ from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
-from fx_explorer.tui.selection.region_colours import region_kind
+from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
@@ -79,10 +79,20 @@ class GraphRows:
         nodes = self._nodes(start, stop)
         segments = regions_of_nodes(self._reader, nodes)
         names = placeholder_names(nodes, self._names) if any(node.op == "placeholder" for node in nodes) else {}
-        rows = [node_row(node, segments.get(node.id, ""), names.get(node.id, "")) for node in nodes]
+        colours = self._colours if any(node.annotations for node in nodes) else self._segment_colours
+        rows = [node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours) for node in nodes]
         if self._fates is None:
             return rows
         return [_with_fate(row, self._fates.get(node.id)) for row, node in zip(rows, nodes, strict=True)]
+
+    @cached_property
+    def _colours(self) -> RegionColours:
+        return colours_of(self._reader)
+
+    @cached_property
+    def _segment_colours(self) -> RegionColours:
+        """Return the colours where nothing is annotated: segments have theirs without asking the session."""
+        return RegionColours()
 
     @cached_property
     def _names(self) -> InputNames:
@@ -136,7 +146,7 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
     return {at: name for at, name in told.items() if name != inputs[at].name}
 
 
-def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
+def node_row(node: model.Node, segment: str = "", name: str = "", colours: RegionColours | None = None) -> Row:
     """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the
     backend's segment that it is in, or that it falls back, which is marked at its name, too: the
     column of regions has no room in a narrow pane.
@@ -147,18 +157,19 @@ def node_row(node: model.Node, segment: str = "", name: str = "") -> Row:
         (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else (name, "strong") if name else own,
         value_text(node),
         (node.name, "muted") if name else (operation(node), kind),
-        region_cell(node, segment),
+        region_cell(node, segment, colours),
         node.module,
         node.arguments,
     )
 
 
-def region_cell(node: model.Node, segment: str = "") -> list[Piece]:
+def region_cell(node: model.Node, segment: str = "", colours: RegionColours | None = None) -> list[Piece]:
     """Return the backend's segment and the names that ``annotate`` gave, each in its region's colour:
     ``attention``; several are listed.
     """
     pieces: list[Piece] = []
+    colours = colours or RegionColours()
     for name in filter(None, (segment, *map(region_value, (node.annotations or {}).values()))):
-        kind = "warning" if name == FALLS_BACK else region_kind(name)
+        kind = "warning" if name == FALLS_BACK else colours.kind(name)
         pieces += [(", ", "muted")] * bool(pieces) + [(name, kind)]
     return pieces

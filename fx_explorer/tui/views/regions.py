@@ -9,7 +9,7 @@ from fx_explorer.analysis.documents import places_of_nodes
 from fx_explorer.analysis.regions.annotated_regions import EagerNodes, Lowering, Region, eager_nodes, regions
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.selection.region_colours import region_kind
+from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
@@ -27,18 +27,19 @@ COLUMNS = (
 
 
 def regions_table(reader: SessionReader) -> Table:
+    colours = colours_of(reader)
     return Table(
         shows="Parts of the program marked with annotate, in the order they first occur.",
         notice=_notice(eager_nodes(reader)),
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
-        rows=[_row(reader, region) for region in regions(reader)],
+        rows=[_row(reader, region, colours) for region in regions(reader)],
         empty="Nothing is marked. Press c m on a node or a line of your source, or put your lines into a block "
         '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.',
     )
 
 
-def _row(reader: SessionReader, region: Region) -> TableRow:
+def _row(reader: SessionReader, region: Region, colours: RegionColours) -> TableRow:
     cells = (
         region.name,
         compiled_in_words(region),
@@ -51,7 +52,7 @@ def _row(reader: SessionReader, region: Region) -> TableRow:
     )
     place = next(iter(places_of_nodes(reader, [region.first_node])), None)
     values = {"kept eager": float(sum(eager.nodes for eager in region.eager))} if region.lowerings else {}
-    return TableRow(cells, place, lambda: Detail(_text(region)), region_kind(region.value), values=values)
+    return TableRow(cells, place, lambda: Detail(_text(region)), colours.kind(region.value), values=values)
 
 
 def _nodes(region: Region) -> str:

@@ -21,7 +21,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.nodes import node_words, operation
 from fx_explorer.analysis.words import listed, size
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.selection.region_colours import region_kind
+from fx_explorer.tui.selection.region_colours import RegionColours
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
@@ -56,11 +56,12 @@ def support_table(reader: SessionReader) -> Table:
 
 
 def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
+    colours = RegionColours()
     for one, (name, count, flops, takes, gives, made_of) in zip(graph.parts, part_table(graph), strict=True):
         where = f"{graph.document.title} [{graph.compilation}]"
         cells = (name, count, flops, "", "", takes, gives, f"{where}: {made_of}")
         place = Place(graph.document, one.nodes[0].node.position) if one.nodes else None
-        kind = region_kind(name) if one.part.segment else "warning"
+        kind = colours.kind(name) if one.part.segment else "warning"
         yield TableRow(cells, place, lambda one=one: Detail(_part_text(graph, one)), kind)  # type: ignore[misc]
 
 

@@ -19,6 +19,9 @@ from fx_explorer.tui.widgets.cached import Cached
 MARGIN = 3
 """Least cells between keys and tabs in one row."""
 
+FEW_ROWS = 10
+"""On a terminal with fewer rows there is one row of keys, and no tabs."""
+
 TAIL = ("app.help",)
 """Commands that stay when there is no room for the others."""
 
@@ -72,7 +75,8 @@ class FooterLine(Cached):
         wanted = sum(key.cell_length + 2 for key in keys) - 2
         if wanted <= room:
             return [Content("  ").join(keys) + Content(" " * (room - wanted + MARGIN)) + tabs]
-        return [Content("  ").join(fitting(keys, width)), tabs.truncate(width)]
+        rows = [Content("  ").join(fitting(keys, width)), tabs.truncate(width)]
+        return rows if self.app.size.height >= FEW_ROWS else rows[:1]
 
 
 def footer_commands(first: Sequence[str] = (), view: str = "", without: Collection[str] = ()) -> list[AppCommand]:

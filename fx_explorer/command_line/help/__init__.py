@@ -1,0 +1,1 @@
+"""What ``--help`` prints: examples first, and bold headings where a person reads."""

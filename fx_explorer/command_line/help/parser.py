@@ -1,0 +1,81 @@
+"""A parser whose help begins with what the command does and with examples; usage, options and the fine print
+follow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+EXAMPLES = "examples:\n"
+
+_HEADING = re.compile(r"^(?! )([^\n]{1,70}:)$", re.MULTILINE)
+_USAGE = re.compile(r"^usage:", re.MULTILINE)
+
+
+class HelpParser(argparse.ArgumentParser):
+    """Takes the examples out of the epilog, where commands keep them, and puts them first."""
+
+    def format_help(self) -> str:
+        examples, rest = split_examples(self.epilog or "")
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        formatter.add_text(examples)
+        formatter.add_usage(self.short_usage(), [], [])
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        formatter.add_text(rest)
+        return formatter.format_help()
+
+    def format_usage(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(self.short_usage(), [], [])
+        return formatter.format_help()
+
+    def short_usage(self) -> str:
+        """Return one line: with 40 options, a list of all of them hides what is needed."""
+        if self.usage:
+            return self.usage
+        needed = (_shown(action) for action in self._actions if not action.option_strings)
+        return " ".join(["%(prog)s", *needed, "[OPTIONS]"])
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        out = sys.stdout if file is None else file
+        text = self.format_help()
+        out.write(emphasised(text) if is_read_in_colour(out) else text)
+
+
+def _shown(action: argparse.Action) -> str:
+    """Return a positional argument as the usage names it, in brackets where it may be left out."""
+    name = str(action.metavar or action.dest)
+    return {"?": f"[{name}]", "*": f"[{name} …]"}.get(str(action.nargs), name)
+
+
+def split_examples(epilog: str) -> tuple[str, str]:
+    """Return the paragraph of examples, and everything else."""
+    paragraphs = epilog.strip("\n").split("\n\n")
+    examples = [one for one in paragraphs if one.startswith(EXAMPLES)]
+    return "\n\n".join(examples), "\n\n".join(one for one in paragraphs if one not in examples)
+
+
+def emphasised(text: str) -> str:
+    """Return the help with its headings in bold."""
+    bold = "\x1b[1m{}\x1b[0m"
+    text = _HEADING.sub(lambda found: bold.format(found[1]), text)
+    return _USAGE.sub(bold.format("usage:"), text)
+
+
+def is_read_in_colour(out: object) -> bool:
+    """Return whether a person reads it, on a terminal that is to have colours (https://no-color.org)."""
+    is_terminal = isinstance(out, io.TextIOBase) and out.isatty()
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,32 @@
+"""Plain text, fitted to the terminal of whoever reads it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from fx_explorer.command_line.tables.columns import LEAST_PROSE
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
+
+
+def fitted(text: str, width: int | None) -> str:
+    """Return the text with long lines going on under their last column, or under their own indentation.
+    Without a width, where a program reads, it stays as it is.
+    """
+    if width is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _parts(line, width))
+
+
+def _parts(line: str, width: int) -> list[str]:
+    if len(_COLOUR.sub("", line)) <= width:
+        return [line]
+    begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= width - LEAST_PROSE]
+    own = len(line) - len(line.lstrip())
+    indent = begins[-1] if begins else min(own, max(0, width - LEAST_PROSE))
+    head, prose = line[:indent], line[indent:]
+    room = max(1, width - indent)
+    first, *rest = textwrap.wrap(prose, room, break_long_words=False, break_on_hyphens=False) or [""]
+    return [head + first, *(" " * indent + part for part in rest)]

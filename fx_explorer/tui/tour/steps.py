@@ -1,0 +1,213 @@
+"""The steps of the tour, in order: a sentence, the command whose key is to be pressed, and what has to have
+happened by then. Data only; ``guide.py`` goes through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fx_explorer.model import Pause
+from fx_explorer.tui.tour.moment import MAIN_SCREEN, Done, Moment
+
+
+@dataclass(frozen=True, slots=True)
+class TourStep:
+    """One thing that the user sees, and does."""
+
+    id: str
+    """Its name in the file that remembers how far the user came."""
+    sentence: str
+    command: str
+    """The command whose key is to be pressed; empty when there is nothing to press."""
+    does: str
+    """What the key does, as “Press 4 …” goes on."""
+    is_done: Done
+    is_there: Callable[[Moment], bool] = lambda _: True
+    """Whether the key works where the user is."""
+    way: str = ""
+    """The command that leads back to where it does; empty where the user has to wait."""
+    resumes_at: str = ""
+    """The step that a tour begins with which was left here; empty for this one."""
+    pause: Pause = ""
+    """Where the first capture pauses, when the tour begins with this step."""
+
+
+def _shows(view: str) -> Done:
+    return lambda _, now: now.view == view and now.screen == MAIN_SCREEN
+
+
+def _on(*screens: str) -> Callable[[Moment], bool]:
+    return lambda now: now.screen in screens
+
+
+def _in(view: str) -> Callable[[Moment], bool]:
+    return lambda now: now.view == view and now.screen == MAIN_SCREEN
+
+
+def _is_compiled(now: Moment) -> bool:
+    return now.is_compiled
+
+
+STEPS: tuple[TourStep, ...] = (
+    TourStep(
+        "overview",
+        "A small classifier goes through torch.compile, and this page says what came of it, the most important first.",
+        "line.down",
+        "to go down a line",
+        lambda before, now: now.is_compiled and (now.row != before.row or now.view != before.view),
+        _is_compiled,
+    ),
+    TourStep(
+        "breaks",
+        "It became two graphs, because Dynamo had to stop in the middle: that is a graph break, and it costs speed.",
+        "view.breaks",
+        "to see where it stopped, and why",
+        _shows("breaks"),
+    ),
+    TourStep(
+        "source",
+        "The row names the line, what it costs, and the reason: a print cannot be in a graph.",
+        "line.follow",
+        "to go to that line of your source",
+        lambda _, now: now.view == "source" and now.screen == MAIN_SCREEN,
+        _in("breaks"),
+        "view.breaks",
+    ),
+    TourStep(
+        "fixes",
+        "There is more than a reason: there are changes that may take the break away.",
+        "breaks.fix",
+        "to list them",
+        lambda _, now: now.screen == "FixScreen",
+    ),
+    TourStep(
+        "try",
+        "A change is tried first: your program runs with it and without it, on many inputs, and the results are compared.",
+        "fixes.try",
+        "to try the first one: some seconds, or a minute on a small machine",
+        lambda before, now: now.trials > before.trials,
+        _on("FixScreen", "Ask"),
+        "breaks.fix",
+        "fixes",
+    ),
+    TourStep(
+        "write",
+        "The verdict stands above the change: how many breaks are left, and whether the results are equal.",
+        "fixes.accept",
+        "and answer y to write it to the file (this is a copy, made for the tour)",
+        lambda before, now: now.saved_ns > before.saved_ns,
+        _on("FixScreen", "Ask"),
+        "breaks.fix",
+        "fixes",
+    ),
+    TourStep(
+        "close",
+        "The file is changed, and the old one is kept beside it.",
+        "dialog.close",
+        "to go back to the app",
+        lambda _, now: now.screen == MAIN_SCREEN,
+        resumes_at="step",
+    ),
+    TourStep(
+        "again",
+        "What is on screen is still the capture of before.",
+        "capture.again",
+        "to capture again; this time the compiler pauses after Dynamo, its first stage",
+        lambda before, now: now.captures > before.captures and now.gate == "dynamo",
+        _is_compiled,
+        resumes_at="step",
+    ),
+    TourStep(
+        "step",
+        "The compiler waits for you after Dynamo, with one graph now: nothing has been made of it yet.",
+        "step.next",
+        "to begin, and to see what Dynamo did",
+        lambda _, now: now.shows_stage and bool(now.gate),
+        lambda now: bool(now.gate),
+        pause="dynamo",
+    ),
+    TourStep(
+        "stages",
+        "Every stage is shown like this: what went in beside what came out, and a sentence that says what became of it.",
+        "step.next",
+        "until AOTAutograd has made the backward",
+        lambda _, now: now.shows_stage and now.gate not in ("", "dynamo", "pre_grad"),
+        lambda now: bool(now.gate),
+        resumes_at="step",
+    ),
+    TourStep(
+        "go",
+        "AOTAutograd wrote your operations as simpler ones, and derived the backward from them; Inductor comes next.",
+        "capture.again",
+        "to go on to the end without pausing",
+        lambda _, now: now.is_compiled,
+        lambda now: bool(now.gate),
+        resumes_at="step",
+    ),
+    TourStep(
+        "linked",
+        "Now every stage is there, and each line of each knows where it came from.",
+        "preset.source",
+        "to see your source, its graph and its kernels side by side",
+        lambda _, now: {"source", "graph"} <= now.panes and not now.shows_stage,
+    ),
+    TourStep(
+        "lit",
+        "What is the same computation is lit in all panes, down to the lines of a kernel.",
+        "line.down",
+        "until something lights up beside your source",
+        lambda before, now: now.lit > 0 and now.row != before.row,
+        _in("source"),
+        "preset.source",
+    ),
+    TourStep(
+        "kernels",
+        "From the other side: which kernels are there, and which lines of yours does each compute?",
+        "view.kernels",
+        "to list the kernels",
+        _shows("kernels"),
+    ),
+    TourStep(
+        "code",
+        "Each kernel has your line and module, its bytes and its time beside it, and the columns can be sorted.",
+        "line.follow",
+        "to open the code of the first kernel",
+        lambda _, now: now.view == "source",
+        _in("kernels"),
+        "view.kernels",
+    ),
+    TourStep(
+        "time",
+        "Compiling takes time as well.",
+        "view.time",
+        "to see which stage it went to",
+        _shows("time"),
+    ),
+    TourStep(
+        "find",
+        "Anything can be found by its name: a node, a kernel, a line of your source, a break.",
+        "find.anything",
+        "and type gelu, and press Enter on what you want to see",
+        lambda before, now: now.screen == MAIN_SCREEN and now.view == "source" and before.view != "source",
+    ),
+    TourStep(
+        "help",
+        "You need no more keys than these: every view says in the last line which ones work in it.",
+        "app.help",
+        "to read what this view shows, and Escape to come back",
+        lambda _, now: now.screen == "Help",
+    ),
+    TourStep(
+        "end",
+        "That was the tour. On your own model: fx-explorer mymodel.py, or fx-explorer run train.py for a script.",
+        "app.quit",
+        "to leave, or stay and look around",
+        lambda before, now: False,
+    ),
+)
+
+
+def place_of(step_id: str) -> int:
+    """Return where a step stands among all; 0 for one that is not known (any more)."""
+    return next((at for at, step in enumerate(STEPS) if step.id == step_id), 0)

@@ -1,0 +1,58 @@
+"""A widget whose left or upper border can be dragged."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from textual import events
+from textual.message import Message
+from textual.widget import Widget
+
+
+class DraggedEdge(Widget):
+    """Tells where its border is dragged to. Whoever arranges it gives the room."""
+
+    EDGE: ClassVar[Literal["left", "top"]] = "left"
+
+    class EdgeDragged(Message):
+        """Posted while the border is dragged: ``cell`` is the column of the screen, or the row, under the
+        mouse.
+        """
+
+        def __init__(self, widget: DraggedEdge, cell: int) -> None:
+            super().__init__()
+            self.widget = widget
+            self.cell = cell
+
+        @property
+        def control(self) -> DraggedEdge:
+            return self.widget
+
+    def __init__(self, *children: Widget, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(*children, id=id, classes=classes)
+        self._edge_is_dragged = False
+
+    def _is_edge(self, event: events.MouseEvent) -> bool:
+        # By the screen's cells: what comes up from a child has the child's.
+        region = self.region
+        if self.EDGE == "left":
+            return bool(self.styles.border_left[0]) and int(event.screen_x) == region.x
+        return bool(self.styles.border_top[0]) and int(event.screen_y) == region.y
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and self._is_edge(event):
+            event.stop()
+            self._edge_is_dragged = True
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._edge_is_dragged:
+            event.stop()
+            cell = event.screen_x if self.EDGE == "left" else event.screen_y
+            self.post_message(self.EdgeDragged(self, int(cell)))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._edge_is_dragged:
+            event.stop()
+            self._edge_is_dragged = False
+            self.release_mouse()

@@ -1,0 +1,136 @@
+"""Help begins with examples that work, and tables fit the terminal where a person reads."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import re
+import shlex
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.command_line.help.parser import HelpParser, emphasised, split_examples
+from fx_explorer.command_line.tables import columns
+from fx_explorer.command_line.tables.columns import Columns
+from fx_explorer.command_line.tables.fitting import fitted
+from fx_explorer.commands.keys import as_text
+from fx_explorer.tui.commands import COMMANDS
+
+
+def help_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_the_help_of_a_command_says_what_it_does_then_examples_then_usage(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = help_of(name, capsys)
+    places = [text.index(part) for part in (cli.COMMANDS[name][1:20], "examples:\n", "usage: fx-explorer", "--help")]
+    assert places == sorted(places)
+    usage = re.search(r"^usage: .*(?:\n .*)*", text, re.MULTILINE)
+    assert usage is not None
+    assert usage[0].count("\n") == 0
+
+
+def examples() -> list[tuple[str, str]]:
+    """Command and words of every example in a help, without what explains it."""
+    found = []
+    for name in cli.COMMANDS:
+        epilog = importlib.import_module(f"fx_explorer.commands.{name}").EPILOG
+        for line in split_examples(epilog)[0].splitlines()[1:]:
+            words = re.split(r" {2,}| \| ", line.strip())[0]
+            found.append((name, words))
+    return found
+
+
+@pytest.mark.parametrize(("name", "line"), examples(), ids=lambda value: value[:60])
+def test_every_example_is_a_command_line_that_can_be_read(name: str, line: str) -> None:
+    words = shlex.split(line.replace("torchrun -m fx_explorer", "fx-explorer"))
+    assert words[0] == "fx-explorer"
+    command = words[1] if words[1] in cli.COMMANDS else "explore"
+    own = words[2:] if words[1] in cli.COMMANDS else words[1:]
+    parser = HelpParser("fx-explorer", exit_on_error=False)
+    importlib.import_module(f"fx_explorer.commands.{command}").add_arguments(parser)
+    parser.parse_args(own[: own.index("--")] if "--" in own else own)
+
+
+def test_every_command_is_listed_under_what_it_is_for() -> None:
+    assert sorted(name for names in cli.GROUPS.values() for name in names) == sorted(cli.COMMANDS)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_headings_are_bold_on_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    parser = HelpParser("x", epilog="examples:\n  x 1    first\n", formatter_class=argparse.RawDescriptionHelpFormatter)
+    for out, bold in ((Terminal(), True), (io.StringIO(), False)):
+        parser.print_help(out)
+        assert ("\x1b[1mexamples:\x1b[0m" in out.getvalue()) is bold
+        assert ("\x1b[1musage:\x1b[0m" in out.getvalue()) is bold
+    monkeypatch.setenv("NO_COLOR", "1")
+    parser.print_help(out := Terminal())
+    assert "\x1b" not in out.getvalue()
+
+
+def test_only_headings_are_emphasised() -> None:
+    assert emphasised("a sentence.\n  indented:\n") == "a sentence.\n  indented:\n"
+
+
+ROWS = [("a", "first.id", "One two three four five six seven."), ("ctrl+p", "id", "Eight.")]
+
+
+def test_a_program_reads_one_line_a_row() -> None:
+    lines = Columns(ROWS, None).lines(ROWS)
+    assert lines == ["  a       first.id  One two three four five six seven.", "  ctrl+p  id        Eight."]
+
+
+@pytest.mark.parametrize("width", [20, 30, 50, 60])
+def test_on_a_terminal_the_last_column_goes_on_under_itself(width: int) -> None:
+    lines = Columns(ROWS, width).lines(ROWS)
+    assert " ".join(" ".join(lines).split()) == " ".join(" ".join(" ".join(row) for row in ROWS).split())
+    if width == 50:
+        assert max(map(len, lines)) <= width
+        assert lines[1].startswith(" " * 20)
+
+
+def test_the_table_of_keys_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "width_for", lambda out: 80)
+    monkeypatch.setattr("fx_explorer.commands.keys.width_for", lambda out: 80)
+    text = as_text(COMMANDS, {})
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(command.id in text for command in COMMANDS)
+
+
+LONG = "  name    value  and a sentence that is much longer than the terminal is wide\nshort\n"
+
+
+def test_a_long_line_goes_on_under_its_last_column() -> None:
+    assert fitted(LONG, 44).splitlines() == [
+        "  name    value  and a sentence that is much",
+        "                 longer than the terminal is",
+        "                 wide",
+        "short",
+    ]
+
+
+@pytest.mark.parametrize("width", [None, 20, 44, 200])
+def test_fitting_loses_no_word_and_leaves_alone_what_a_program_reads(width: int | None) -> None:
+    assert fitted(LONG, width).split() == LONG.split()
+    if width in (None, 200):
+        assert fitted(LONG, width) == LONG
+
+
+def test_a_path_is_not_broken_and_colours_do_not_count() -> None:
+    path = "/a/very/long/path/that/is/one/word/and/must/stay/whole.py"
+    assert path in fitted(f"  file    {path}", 40).split()
+    coloured = "\x1b[32m✓ torch\x1b[0m  " + "x" * 30
+    assert fitted(coloured, 40) == coloured

@@ -70,6 +70,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "wrap lines",
         "Let long lines of the focused pane's text go on in the next row, or show each in one row again.",
     ),
+    (
+        "pane.machine",
+        "p i",
+        "machine_words",
+        "addresses and control bits",
+        "Show of each SASS instruction in the focused pane its address, what it waits for, its stall and the live registers.",
+    ),
     ("pane.zoom", "p z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),
 )
 

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
+from fx_explorer.model import LEVELS
 from fx_explorer.tui.panes.pane import Pane, title_text
 from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
@@ -28,6 +29,12 @@ MIN_PANE_CELLS = 28
 
 TABBED_PANE_CELLS = 40
 """Least cells of a shown pane when others are behind tabs."""
+
+LEVEL_PANE_CELLS = 60
+"""Least cells of a shown pane where levels below a kernel are among them: an instruction with its operands."""
+
+SHOWN_FIRST: tuple[Slot, ...] = ("kernel", "sass", "amdgcn", "ptx", "ttgir", "llir", "graph", "source")
+"""Which of the levels below a kernel are shown side by side where not all fit, until the user goes to another."""
 
 FEW_PANES = 4
 """More panes than this stand side by side only if each gets ``TABBED_PANE_CELLS``."""
@@ -69,6 +76,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._active = 0
         self._first = 0
         """The leftmost pane that is shown, where not all are."""
+        self._shown: Sequence[int] = ()
+        """The panes that are shown, where not all are; empty when they are to be chosen anew."""
         self._is_zoomed = False
 
     def compose(self) -> ComposeResult:
@@ -103,6 +112,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
             await self._row.mount_all([Pane(slot) for slot in slots[len(panes) :]])
         self._is_zoomed = False
         self._active = self._first = 0
+        self._shown = ()
         self._show_panes()
         return self.panes
 
@@ -118,12 +128,14 @@ class LinkedPanes(TellsUnreadable, Vertical):
         pane = Pane()
         await self._row.mount(pane, after=active)
         self._active = self.panes.index(pane)
+        self._shown = ()
         self._show_panes()
         return pane
 
     async def close(self, pane: Pane) -> None:
         await pane.remove()
         self._active = max(0, self._active - 1)
+        self._shown = ()
         self._show_panes()
 
     def activate(self, pane: Pane) -> None:
@@ -138,7 +150,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Show and focus a pane. Where there is no room for all, panes right of it are shown rather
         than those left of it.
         """
-        self._first = self.panes.index(pane)
+        self._first, self._shown = self.panes.index(pane), ()
         self.activate(pane)
 
     def toggle_zoom(self) -> None:
@@ -156,8 +168,14 @@ class LinkedPanes(TellsUnreadable, Vertical):
         count, width = len(self.panes), self.size.width
         if self._is_zoomed or width < MIN_ROW_CELLS:
             return min(1, count)
+        if self._shows_levels:
+            return min(count, max(1, width // LEVEL_PANE_CELLS))
         least = MIN_PANE_CELLS if count <= FEW_PANES else TABBED_PANE_CELLS
         return count if width >= least * count else max(1, width // TABBED_PANE_CELLS)
+
+    @property
+    def _shows_levels(self) -> bool:
+        return any(pane.slot in LEVELS for pane in self.panes)
 
     def on_resize(self, event: events.Resize) -> None:
         self._show_panes()
@@ -215,16 +233,32 @@ class LinkedPanes(TellsUnreadable, Vertical):
         among them.
         """
         panes, room = self.panes, self._room
-        first = self._first_shown
+        self._shown = self._side_by_side()
         self.set_class(room < len(panes), "-tabbed")
         self.set_class(self.is_single, "-single")
         for index, pane in enumerate(panes):
-            pane.display = first <= index < first + room
-            pane.set_class(index == first, "-first")
+            pane.display = index in self._shown
+            pane.set_class(index == min(self._shown), "-first")
         self.refresh_tabs()
+
+    def _side_by_side(self) -> Sequence[int]:
+        """Return which panes are shown: the same as long as the active one is among them."""
+        panes, room = self.panes, self._room
+        active = min(self._active, len(panes) - 1)
+        if len(self._shown) == room and active in self._shown:
+            return self._shown
+        if not self._shown and self._shows_levels:
+            in_order = sorted(range(len(panes)), key=lambda at: _rank(panes[at].slot))
+            if active in in_order[:room]:
+                return sorted(in_order[:room])
+        return range(self._first_shown, self._first_shown + room)
 
     def _tab(self, index: int, pane: Pane, room: int) -> Content:
         style = "bold reverse" if pane is self.active else "$foreground 60%" if not pane.display else "$foreground"
         title = title_text(pane.document, pane.slot)
         shown = title if len(title) <= room else title[: room - 1] + "…"
         return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))
+
+
+def _rank(slot: Slot) -> int:
+    return SHOWN_FIRST.index(slot) if slot in SHOWN_FIRST else len(SHOWN_FIRST)

@@ -18,20 +18,21 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.assembly.machine_column import has_words, layout_of, machine_column
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import COLUMNS, STAGE_COLUMNS, GraphRows
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, code_of, lines_in
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
-from fx_explorer.tui.widgets.text_layout import AS_IT_IS, folded
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded
 
 MAX_LINES_MEASURED = 50
 
@@ -87,6 +88,10 @@ class Pane(TellsUnreadable, Vertical):
         self._shown = EVERY_LINE
         self._reader: SessionReader | None = None
         self._lit: frozenset[int] = frozenset()
+        self._said = ""
+        """Why there is no document, as it was told."""
+        self.shows_machine_words = False
+        """Whether SASS has a column with address, control bits and live registers."""
         self.fates: Mapping[int, Fate] | None = None
         """What became of operations in the stage that is shown, by the id of the node; None where no
         stage is.
@@ -155,9 +160,9 @@ class Pane(TellsUnreadable, Vertical):
         self.document = document
         self._region = region if document and document.kind == "graph" else None
         self._shown = lines_in(reader, document, region) if document else EVERY_LINE
-        if isinstance(self._shown, FoldedInputs) and 0 < line < self._shown.count:
-            self._shown = EVERY_LINE
-        self._reader = reader
+        if self._shown.folds(line):
+            self._shown = self._shown.opened()
+        self._reader, self._said = reader, ""
         self._lit = frozenset()
         if document and document.kind == "graph":
             self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
@@ -210,15 +215,33 @@ class Pane(TellsUnreadable, Vertical):
         whole text.
         """
         shown = self._shown.lines
-        if shown is not None:
-            text = code_of(language, text, shown)
+        whole, text = text, text if shown is None else code_of(language, text, self._shown)
+        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, layout=self._layout_of(language, text))
+        if shown is not None and self.shows_machine_words:
+            self._code.annotate(machine_column(language, whole, shown))
+
+    def _layout_of(self, language: str, text: str) -> LineLayout:
         is_generated = self.document is not None and self.document.kind == "artifact"
-        indentation = folded(text) if is_generated else AS_IT_IS  # what somebody wrote is shown as written
-        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, indentation=indentation)
+        if not is_generated:
+            return AS_IT_IS  # what somebody wrote is shown as written
+        return (layout_of(language, text) if self._shown.lines is not None else None) or folded(text)
+
+    def toggle_machine_words(self) -> bool:
+        """Show the address, the control bits and the live registers of each SASS instruction, or hide them.
+        Returns whether the text has them.
+        """
+        document, reader = self.document, self._reader
+        if document is None or reader is None or not has_words(document.language, text_of(reader, document)):
+            return False
+        self.shows_machine_words = not self.shows_machine_words
+        column = machine_column(document.language, text_of(reader, document), self._shown.lines or ())
+        self._code.annotate(column if self.shows_machine_words else {})
+        return True
 
     def say(self, words: str) -> None:
         """Show why an empty pane is empty, or the progress of the work that will fill it."""
-        if self.document is None and words != self._code.text:
+        if self.document is None and words != self._said:
+            self._said = words
             self._code.load(wrapped_text(words, max(20, self._code.body_width)))
 
     def annotate(self, reader: SessionReader) -> None:
@@ -233,7 +256,7 @@ class Pane(TellsUnreadable, Vertical):
             self._code.annotate({line: GLYPHS[events[0].what] for line, events in now.items()})
 
     def move_to(self, line: int) -> None:
-        if isinstance(self._shown, FoldedInputs) and 0 < line < self._shown.count:
+        if self._shown.folds(line):
             self.unfold()
         self.body.move_to(self._row_of(line), center=True)
         self._show_title()
@@ -250,14 +273,18 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def unfold(self) -> None:
-        """Show the inputs of a graph that were folded to a row; the cursor goes to the same line."""
-        if self.document is None or self._reader is None or not isinstance(self._shown, FoldedInputs):
+        """Show the inputs of a graph, or the directives of assembly, that were folded to a row; the cursor
+        goes to the same line.
+        """
+        if self.document is None or self._reader is None or self._shown.opened() is self._shown:
             return
-        line, lit = self._shown.line_of(self.body.cursor), self._lit
-        self._shown = EVERY_LINE
-        self._load_rows(self._reader, self.document, line)
-        self.body.marks = lit
-        self._show_title()
+        line, lit = self._line_of(self.body.cursor), self._lit
+        self._shown = self._shown.opened()
+        if self.document.kind == "graph":
+            self._load_rows(self._reader, self.document, line)
+        else:
+            self._load_text(text_of(self._reader, self.document), self.document.language, line)
+        self.show_links(lit)
 
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
         """Light these lines and bring ``anchor``, if there is one, into view. Posts nothing."""
@@ -270,7 +297,13 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._show_beginning)
+        self.call_after_refresh(self._lay_out_again)
+
+    def _lay_out_again(self) -> None:
+        """Lay out what depends on the width of the pane."""
+        if self.document is None and self._said:
+            self._code.load(wrapped_text(self._said, max(20, self._code.body_width)))
+        self._show_beginning()
 
     def _show_beginning(self) -> None:
         """Scroll sideways so that each lit line on screen shows some of its text: code may be indented so
@@ -298,7 +331,7 @@ class Pane(TellsUnreadable, Vertical):
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
-        if isinstance(self._shown, FoldedInputs) and self.body.cursor == 0:
+        if self._shown.is_fold(self.body.line_of_row(self.body.cursor)):
             self.unfold()
         elif self.place:
             self.post_message(self.Followed(self, self.place))

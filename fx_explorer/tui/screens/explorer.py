@@ -13,6 +13,7 @@ from fx_explorer.analysis.links.library_calls import is_call_of, library_at
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
+from fx_explorer.tui.assembly.machine_column import NO_MACHINE_WORDS
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, variant_choices
@@ -316,6 +317,14 @@ class Explorer(ExplorerFrame):
         else:
             pane.toggle_wrap()
             self.notify("Long lines go on in the next row." if pane.wraps else "Each line is in one row again.")
+
+    def action_machine_words(self) -> None:
+        """Show or hide what the machine's code says beside each SASS instruction."""
+        pane = self.linked.active if self.view == "source" else None
+        if pane is None or pane.document is None or pane.document.language != "sass":
+            self.notify("Addresses and control bits are SASS's: go to a pane that shows it (p k).")
+        elif not pane.toggle_machine_words():
+            self.notify(NO_MACHINE_WORDS)
 
     # moving about
 

@@ -17,6 +17,7 @@ from fx_explorer.analysis.links.chain import triton_lines
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.entry import Entry
+from fx_explorer.tui.inspector.instruction import instruction_entries, instruction_words
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.terminal.wrapping import wrapped
 
@@ -33,11 +34,11 @@ def level_words(reader: SessionReader, place: Place) -> list[str]:
     build = build_of_level(reader, place.document)
     if build is None:
         return []
-    here = f"{_level(place)}:{place.line + 1}"
+    here, told = f"{_level(place)}:{place.line + 1}", instruction_words(reader, place)
     if source_here(reader, build) is None:
-        return [here, OWN_SOURCE]
+        return [here, *told, OWN_SOURCE]
     made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
-    return [here, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
+    return [here, *told, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
 
 
 def _is_instruction(reader: SessionReader, place: Place) -> bool:
@@ -75,10 +76,13 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     if kernel is None or kernel.language != "triton":
         return []
     build = _shown_build(reader, kernel, place)
-    made_from = _made_from(reader, build, place) if build and build_of_level(reader, place.document) else []
+    is_here = build_of_level(reader, place.document) is not None
+    made_from = _made_from(reader, build, place) if build and is_here else []
+    told = instruction_entries(reader, place) if is_here else []
     facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
     of = f" with {build.shown_options}" if build and build.options else ""
     return [
+        *told,
         *made_from,
         Entry("kernel", f"{kernel.name}{of}"),
         *(entry for fact in [*facts, *_alone(reader, kernel)] for entry in _fact_entries(fact)),

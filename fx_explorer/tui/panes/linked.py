@@ -77,7 +77,10 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._first = 0
         """The leftmost pane that is shown, where not all are."""
         self._shown: Sequence[int] = ()
-        """The panes that are shown, where not all are; empty when they are to be chosen anew."""
+        self._is_ranked = True
+        """Whether the levels that are shown are those of SHOWN_FIRST; not any more when the user went to
+        another.
+        """
         self._is_zoomed = False
 
     def compose(self) -> ComposeResult:
@@ -112,7 +115,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
             await self._row.mount_all([Pane(slot) for slot in slots[len(panes) :]])
         self._is_zoomed = False
         self._active = self._first = 0
-        self._shown = ()
+        self._is_ranked = True
         self._show_panes()
         return self.panes
 
@@ -128,14 +131,14 @@ class LinkedPanes(TellsUnreadable, Vertical):
         pane = Pane()
         await self._row.mount(pane, after=active)
         self._active = self.panes.index(pane)
-        self._shown = ()
+        self._is_ranked = True
         self._show_panes()
         return pane
 
     async def close(self, pane: Pane) -> None:
         await pane.remove()
         self._active = max(0, self._active - 1)
-        self._shown = ()
+        self._is_ranked = True
         self._show_panes()
 
     def activate(self, pane: Pane) -> None:
@@ -150,7 +153,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Show and focus a pane. Where there is no room for all, panes right of it are shown rather
         than those left of it.
         """
-        self._first, self._shown = self.panes.index(pane), ()
+        self._first, self._is_ranked = self.panes.index(pane), True
         self.activate(pane)
 
     def toggle_zoom(self) -> None:
@@ -245,12 +248,13 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Return which panes are shown: the same as long as the active one is among them."""
         panes, room = self.panes, self._room
         active = min(self._active, len(panes) - 1)
-        if len(self._shown) == room and active in self._shown:
+        if self._is_ranked and self._shows_levels:
+            ranked = sorted(range(len(panes)), key=lambda at: _rank(panes[at].slot))[:room]
+            if active in ranked:
+                return sorted(ranked)
+            self._is_ranked = False
+        elif len(self._shown) == room and active in self._shown:
             return self._shown
-        if not self._shown and self._shows_levels:
-            in_order = sorted(range(len(panes)), key=lambda at: _rank(panes[at].slot))
-            if active in in_order[:room]:
-                return sorted(in_order[:room])
         return range(self._first_shown, self._first_shown + room)
 
     def _tab(self, index: int, pane: Pane, room: int) -> Content:

@@ -27,6 +27,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "Show what the partitioner made of the joint graph, linked.",
     ),
     (
+        "preset.neighbourhood",
+        "p n",
+        "preset('neighbourhood')",
+        "neighbourhood",
+        "Draw the node under the cursor with two steps of what it is made from and what uses it, kernels as frames.",
+    ),
+    (
         "preset.front_ends",
         "p e",
         "preset('front_ends')",

@@ -30,6 +30,9 @@ MIN_PANE_CELLS = 28
 TABBED_PANE_CELLS = 40
 """Least cells of a shown pane when others are behind tabs."""
 
+PICTURE_CELLS = 80
+"""Least cells of a picture beside other panes: it is twice as wide as they are."""
+
 LEVEL_PANE_CELLS = 60
 """Least cells of a shown pane where levels below a kernel are among them: an instruction with its operands."""
 
@@ -62,6 +65,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
     LinkedPanes Pane > * { visibility: visible; }
     LinkedPanes > .linked-panes--rule { color: $border; }
     LinkedPanes Pane.-first { border-left: none; }
+    LinkedPanes Pane.-picture { width: 2fr; }
     """
     # Textual paints each container under a line that changed: with four panes a quarter of a frame.
     # So the containers between this one and the panes' contents are hidden, and what shows between
@@ -171,6 +175,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         count, width = len(self.panes), self.size.width
         if self._is_zoomed or width < MIN_ROW_CELLS:
             return min(1, count)
+        if any(pane.slot == "neighbourhood" for pane in self.panes):
+            return min(count, 1 + max(0, width - PICTURE_CELLS) // TABBED_PANE_CELLS)
         if self._shows_levels:
             return min(count, max(1, width // LEVEL_PANE_CELLS))
         least = MIN_PANE_CELLS if count <= FEW_PANES else TABBED_PANE_CELLS
@@ -242,6 +248,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         for index, pane in enumerate(panes):
             pane.display = index in self._shown
             pane.set_class(index == min(self._shown), "-first")
+            pane.set_class(pane.slot == "neighbourhood", "-picture")
         self.refresh_tabs()
 
     def _side_by_side(self) -> Sequence[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -17,6 +18,7 @@ from fx_explorer.analysis.overview.line_events import LineEvent, line_events
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.highlight import printable
+from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.assembly.machine_column import has_words, layout_of, machine_column
 from fx_explorer.tui.beside import Beside, Made
@@ -33,6 +35,9 @@ from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
 MAX_LINES_MEASURED = 50
 
@@ -73,6 +78,13 @@ class Pane(TellsUnreadable, Vertical):
     class Followed(Moved):
         """Posted when the user asked where a line leads."""
 
+    class Walked(Moved):
+        """Posted when the user went to a box of a picture, which is in the middle now. ``before`` was."""
+
+        def __init__(self, pane: Pane, place: Place, before: Place) -> None:
+            super().__init__(pane, place)
+            self.before = before
+
     def __init__(self, slot: Slot = "") -> None:
         super().__init__()
         self.slot: Slot = slot
@@ -83,6 +95,8 @@ class Pane(TellsUnreadable, Vertical):
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
         self._rows.display = False
+        self._picture: NeighbourhoodView | None = None
+        """What is around a node, where the pane has shown it."""
         self._events: dict[int, list[LineEvent]] = {}
         self._region: RegionKey | None = None
         self._shown = EVERY_LINE
@@ -111,13 +125,21 @@ class Pane(TellsUnreadable, Vertical):
     @property
     def body(self) -> LineView:
         """Return the view that shows the lines."""
-        return self._rows if self.document and self.document.kind == "graph" else self._code
+        return self.picture or (self._rows if self.document and self.document.kind == "graph" else self._code)
+
+    @property
+    def picture(self) -> NeighbourhoodView | None:
+        """Return the picture that is shown; None where rows or a text are."""
+        is_picture = self.slot == "neighbourhood" and self.document is not None and self.document.kind == "graph"
+        return self._picture if is_picture else None
 
     @property
     def place(self) -> Place | None:
         """Return the place of the cursor; None in a graph without shown nodes."""
         if self.document is None or (self._shown.lines is not None and not self._shown.lines):
             return None
+        if self.picture:
+            return Place(self.document, self.picture.position)
         return Place(self.document, self._line_of(self.body.cursor))
 
     @property
@@ -164,7 +186,9 @@ class Pane(TellsUnreadable, Vertical):
             self._shown = self._shown.opened()
         self._reader, self._said = reader, ""
         self._lit = frozenset()
-        if document and document.kind == "graph":
+        if document and document.kind == "graph" and self.slot == "neighbourhood":
+            self._load_picture(reader, document, line)
+        elif document and document.kind == "graph":
             self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
             self._load_rows(reader, document, self._shown.row_of(line))
         elif document:
@@ -180,7 +204,18 @@ class Pane(TellsUnreadable, Vertical):
             self.screen.set_focus(self.body, scroll_visible=False)
         self._rows.display = self.body is self._rows
         self._code.display = self.body is self._code
+        if self._picture:
+            self._picture.display = self.body is self._picture
         self._show_title()
+
+    def _load_picture(self, reader: SessionReader, document: Document, line: int) -> None:
+        if self._picture is None:
+            from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView  # not needed for the first paint
+
+            self._picture = NeighbourhoodView()
+            self.mount(self._picture, before=self._notice)
+        self._shown = EVERY_LINE
+        self._picture.load(reader, reader.get(Graph, document.id), line)
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
         columns = COLUMNS if self.fates is None else STAGE_COLUMNS
@@ -258,7 +293,10 @@ class Pane(TellsUnreadable, Vertical):
     def move_to(self, line: int) -> None:
         if self._shown.folds(line):
             self.unfold()
-        self.body.move_to(self._row_of(line), center=True)
+        if self.picture:
+            self.picture.centre_on(line)
+        else:
+            self.body.move_to(self._row_of(line), center=True)
         self._show_title()
 
     @property
@@ -289,6 +327,11 @@ class Pane(TellsUnreadable, Vertical):
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
         """Light these lines and bring ``anchor``, if there is one, into view. Posts nothing."""
         self._lit = lines
+        if self.picture:
+            if anchor is not None:
+                self.picture.show_near(lines, anchor)
+            self._show_title()
+            return
         self.body.marks = self.body.rows_of_lines(self._shown.rows_of(lines))
         if anchor is not None:
             below_kernel = self.document is not None and is_level(self.document)
@@ -331,6 +374,12 @@ class Pane(TellsUnreadable, Vertical):
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
+        if self.picture and self.document:
+            before = Place(self.document, self.picture.centre)
+            if self.picture.walk() and self.place:
+                self._show_title()
+                self.post_message(self.Walked(self, self.place, before))
+            return
         if self._shown.is_fold(self.body.line_of_row(self.body.cursor)):
             self.unfold()
         elif self.place:
@@ -349,6 +398,8 @@ class Pane(TellsUnreadable, Vertical):
         body, document = self.body, self.document
         if not document or not document.line_count:
             return Content("")
+        if self.picture and self.picture.found:
+            return Content(f"{len(self.picture.found.nodes) - 1:,} around {self.picture.found.centre.name}")
         seen = len(self.lit)
         lit = f"▌{seen:,}" if self._lit else ""
         lit += f" of {len(self._lit):,}" if len(self._lit) > seen else ""

@@ -430,6 +430,13 @@ class Explorer(ExplorerFrame):
         if place:
             await self.go(place)
 
+    @on(Pane.Walked)
+    def walked(self, event: Pane.Walked) -> None:
+        """Follow the user from one node to another, so that going back leads to the node before."""
+        self.history.amend(Stop(self.view, event.before))
+        self.pane_moved(event)
+        self.remember()
+
     @conversation("inspect", "show all facts of the selection")
     async def action_inspect(self) -> None:
         place = self.place or self.linked_selection.selection

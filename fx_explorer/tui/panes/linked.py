@@ -186,6 +186,11 @@ class LinkedPanes(TellsUnreadable, Vertical):
     def _shows_levels(self) -> bool:
         return any(pane.slot in LEVELS for pane in self.panes)
 
+    @property
+    def widths_wanted(self) -> int:
+        """Return how many panes want their room, where a picture wants that of four."""
+        return sum(4 if pane.slot == "neighbourhood" else 1 for pane in self.panes)
+
     def on_resize(self, event: events.Resize) -> None:
         self._show_panes()
 

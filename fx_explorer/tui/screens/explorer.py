@@ -64,7 +64,7 @@ class Explorer(ExplorerFrame):
 
     def help_topic(self) -> Topic:
         """Return the topic that help is about right now."""
-        return topic_of("outline" if self.outline.has_focus else self.view)
+        return topic_of("outline" if self.outline.has_focus else self.picture_here or self.view)
 
     # views and panes
 

@@ -85,10 +85,11 @@ def drawn(found: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
     canvas = Canvas(picture.width, picture.height)
     titles = frame_titles(found)
     for kernel, frame in picture.frames.items():
-        kind = region_kind(titles[kernel])
-        canvas.border(frame, DOTTED, kind)
-        canvas.write(frame.x + 2, frame.y, f" {cut_in_middle(titles[kernel], frame.width - 6)} ", kind)
+        canvas.border(frame, DOTTED, region_kind(titles[kernel]))
     _draw_lines(canvas, picture)
+    for kernel, frame in picture.frames.items():
+        title = f" {cut_in_middle(titles[kernel], frame.width - 6)} "
+        canvas.write(frame.x + 2, frame.y, title, region_kind(titles[kernel]))
     for key, box in picture.boxes.items():
         _draw_box(canvas, found, key, box, key == cursor)
     return canvas

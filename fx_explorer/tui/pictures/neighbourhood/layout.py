@@ -17,13 +17,13 @@ BOX_ROWS = 4
 """A border above and below a name and a value."""
 
 WAY_ROWS = 1
-LEAST_BOX_CELLS, MOST_BOX_CELLS = 16, 28
+LEAST_BOX_CELLS, MOST_BOX_CELLS = 14, 28
 FRAME_CELLS = 2
 """Between a frame and the boxes in it, with the frame."""
 
 LEAST_GAP = 2 * FRAME_CELLS + 2
-ROUNDS = 4
-"""How often the rectangles are moved towards their neighbours."""
+ROUNDS = 8
+"""How often the rectangles are moved half the way towards their neighbours: all of it, and two would change places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _stacked(groups: list[_Group], columns: Columns) -> dict[Key, int]:
         for group in groups:
             inside = {key for keys in group.members.values() for key in keys}
             far = [top[other] + _rows(other) / 2 for key in inside for other in neighbours[key] if other not in inside]
-            wanted[id(group)] = sum(far) / len(far) - group.height / 2 if far else float(group.y)
+            wanted[id(group)] = (group.y + sum(far) / len(far) - group.height / 2) / 2 if far else group.y
     first = min(group.y for group in groups)
     for group in groups:
         group.y -= first

@@ -116,21 +116,21 @@ class NeighbourhoodView(LineView):
             if self._at not in self._picture.boxes:
                 self._at = ("node", self._found.centre.id)
         self._draw_again()
-        self._reveal_box()
+        self._reveal_box(in_the_middle=self._at == ("node", self._found.centre.id) if self._found else False)
 
     def _draw_again(self) -> None:
         self._canvas = drawn(self._found, self._picture, self._at) if self._found and self._picture else None
         self.content_changed()
 
-    def _reveal_box(self) -> None:
-        """Scroll so that the box under the cursor is seen whole, with what is around it."""
+    def _reveal_box(self, in_the_middle: bool = False) -> None:
+        """Scroll so that the box under the cursor is seen whole, if need be in the middle of the pane."""
         box = self._box
         if box is None or not self.body_width or not self.body_height:
             return
         left, top = self.scroll_offset
-        if not (left <= box.x and box.x + box.width <= left + self.body_width):
+        if in_the_middle or not (left <= box.x and box.x + box.width <= left + self.body_width):
             left = box.x + box.width // 2 - self.body_width // 2
-        if not (top <= box.y and box.y + box.height <= top + self.body_height):
+        if in_the_middle or not (top <= box.y and box.y + box.height <= top + self.body_height):
             top = box.middle - self.body_height // 2
         self.scroll_to_cell(left, top)
 

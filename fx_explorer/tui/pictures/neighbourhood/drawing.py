@@ -38,6 +38,9 @@ PLAIN, DOUBLE, HEAVY, DOTTED = map(tuple, ("┌─┐│└┘", "╔═╗║�
 
 ARROW = "▸"
 
+RESULT = "result "
+"""Begins the names of results that are chosen (``result_name``), of which the beginning tells them apart."""
+
 
 class Canvas:
     """Cells with a character and a kind each. A wide character takes two."""
@@ -88,8 +91,9 @@ def drawn(found: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
         canvas.border(frame, DOTTED, region_kind(titles[kernel]))
     _draw_lines(canvas, picture)
     for kernel, frame in picture.frames.items():
-        title = f" {cut_in_middle(titles[kernel], frame.width - 6)} "
-        canvas.write(frame.x + 2, frame.y, title, region_kind(titles[kernel]))
+        room = frame.width - 6
+        title = titles[kernel] if cell_len(titles[kernel]) <= room else titles[kernel].partition(" · ")[0]
+        canvas.write(frame.x + 2, frame.y, f" {cut_in_middle(title, room)} ", region_kind(titles[kernel]))
     for key, box in picture.boxes.items():
         _draw_box(canvas, found, key, box, key == cursor)
     return canvas
@@ -139,7 +143,9 @@ def _draw_box(canvas: Canvas, found: Neighbourhood, key: Key, box: Box, is_here:
     canvas.border(box, look, "pointer" if is_here else "strong" if is_centre else "muted")
     inside = box.width - 4
     for at, (text, kind) in enumerate(box_lines(found, key)):
-        canvas.write(box.x + 2, box.y + 1 + at, cut_in_middle(text, inside), kind)
+        is_result = text.startswith(RESULT) and cell_len(text) > inside
+        shown = cut_cells(text, 0, inside - 1) + "…" if is_result else cut_in_middle(text, inside)
+        canvas.write(box.x + 2, box.y + 1 + at, shown, kind)
 
 
 def box_lines(found: Neighbourhood, key: Key) -> Sequence[Piece]:

@@ -75,20 +75,30 @@ def architecture_of(sass: str) -> int:
 
 
 @lru_cache(maxsize=8)
+def is_known(sass: str) -> bool:
+    """Return whether a text is of an architecture whose control words are known."""
+    return architecture_of(sass) in KNOWN_ARCHITECTURES
+
+
+@lru_cache(maxsize=8)
 def control_words(sass: str) -> dict[int, Control]:
     """Return line (from 1) → its control word, of a text with the encodings (``nvdisasm -hex``). Empty for
-    a text without them, and for an architecture whose encoding is not known.
+    a text without them, and for an architecture whose encoding is not known. Takes 2 ms per 1,000
+    instructions.
     """
-    if architecture_of(sass) not in KNOWN_ARCHITECTURES:
+    if not is_known(sass):
         return {}
-    found: dict[int, Control] = {}
-    lines = sass.split("\n")
-    for number, (line, following) in enumerate(pairwise(lines), 1):
-        low = _LOW.match(line)
-        high = _HIGH.match(following) if low else None
-        if low and high:
-            found[number] = decoded(low["address"], int(high["high"], 16))
-    return found
+    pairs = enumerate(pairwise(sass.split("\n")), 1)
+    return {number: word for number, (line, following) in pairs if (word := control_of(line, following))}
+
+
+def control_of(line: str, following: str) -> Control | None:
+    """Return the control word of the instruction on a line, which the line after it holds; None where they
+    hold none. Ask ``is_known`` first.
+    """
+    low = _LOW.match(line)
+    high = _HIGH.match(following) if low else None
+    return decoded(low["address"], int(high["high"], 16)) if low and high else None
 
 
 def control_text(control: Control) -> str:

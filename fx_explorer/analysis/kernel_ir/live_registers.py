@@ -28,22 +28,26 @@ _PREDICATE = re.compile(r"^!?U?P[\dT]$")
 _LABEL = re.compile(r"^\s*(?P<name>[\w.$]+):")
 _TARGET = re.compile(r"`\((?P<name>[^)]*)\)")
 
-_NO_RESULT = frozenset(
-    "ST STG STS STL STSM RED REDG LDGSTS LDGDEPBAR BAR DEPBAR MEMBAR ERRBAR CGAERRBAR CCTL FENCE WARPSYNC WARPGROUP NOP EXIT BRA "
-    "BSSY BSYNC BREAK YIELD NANOSLEEP ACQBULK PREEXIT R2UR R2P UTMALDG UTMASTG UTMACMDFLUSH UTMACCTL SYNCS ELECT "
-    "ISETP FSETP HSETP2 DSETP PSETP PLOP3 FCHK VOTEU S2UR UMOV ULDC LDCU USEL USHF ULOP3 UIADD3 UIMAD ULEA UISETP UPLOP3 "
-    "USGXT UPRMT UFLO UPOPC UBMSK UBREV UVIADD UVIMNMX UIABS UIADD ".split()
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_NO_RESULT = _names(
+    "ST STG STS STL STSM RED REDG LDGSTS LDGDEPBAR BAR DEPBAR MEMBAR ERRBAR CGAERRBAR CCTL FENCE WARPSYNC WARPGROUP NOP EXIT "
+    "BRA BSSY BSYNC BREAK YIELD NANOSLEEP ACQBULK PREEXIT R2UR R2P UTMALDG UTMASTG UTMACMDFLUSH UTMACCTL SYNCS ELECT ISETP "
+    "FSETP HSETP2 DSETP PSETP PLOP3 FCHK VOTEU S2UR ULDC LDCU USETMAXREG"
 )
 """Instructions that write no register of the thread: they store, jump, wait, or write predicates and uniform registers."""
 
-_ONE_RESULT = frozenset(
+_ONE_RESULT = _names(
     "MOV SEL FSEL PRMT LOP3 SHF SGXT LEA IADD3 IADD IMAD IMNMX VIMNMX VIMNMX3 VIADD VIADDMNMX IABS IDP POPC FLO BREV BMSK FADD "
     "FMUL FFMA FMNMX FMNMX3 FSET FRND MUFU F2FP F2F F2I I2F I2FP I2I HADD2 HMUL2 HFMA2 HMNMX2 HSET2 S2R LDC LD LDG LDS LDL "
-    "ATOM ATOMG ATOMS SHFL VOTE MATCH REDUX P2R CS2R MOVM".split()
+    "ATOM ATOMG ATOMS SHFL VOTE MATCH REDUX P2R CS2R MOVM"
 )
-"""Instructions that write one register, or as many as their modifiers say."""
+"""Instructions that write one register, or as many as their modifiers say. With U in front they write uniform registers."""
 
-_PAIRED = frozenset("DADD DMUL DFMA FADD2 FMUL2 FFMA2".split())
+_PAIRED = _names("DADD DMUL DFMA FADD2 FMUL2 FFMA2")
 """Instructions whose registers are pairs."""
 
 _MATRIX_REGISTERS = {
@@ -135,7 +139,8 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
 def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | None:
     """Return the registers that are read and written; None for an instruction that is not known."""
     opcode, *modifiers = name.split(".")
-    if opcode in _NO_RESULT or (opcode.startswith("U") and opcode[1:] in _ONE_RESULT):
+    is_uniform = opcode.startswith("U") and opcode[1:] in _ONE_RESULT | _NO_RESULT
+    if opcode in _NO_RESULT or is_uniform:
         return _read(operands, _stored(opcode, modifiers)), 0
     if found := _matrix(name, opcode, modifiers, operands):
         return found

@@ -10,6 +10,9 @@ from fx_explorer.model import LEVELS
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.text_layout import LineLayout
 
+FEW_LINES = 400
+"""Of so many lines the column is made at once, of more beside the screen."""
+
 # What reads the levels (analysis.kernel_ir) is imported where it is used: the first paint does not need it.
 
 NO_MACHINE_WORDS = (
@@ -29,17 +32,22 @@ def layout_of(language: str, text: str) -> LineLayout | None:
 
 def has_words(language: str, text: str) -> bool:
     """Return whether a text has control words that can be read."""
-    from fx_explorer.analysis.kernel_ir.control_words import control_words
+    from fx_explorer.analysis.kernel_ir.control_words import is_known
 
-    return language == "sass" and bool(control_words(text))
+    return language == "sass" and is_known(text) and " /* 0x" in text
 
 
-def machine_column(language: str, text: str, lines: Sequence[int]) -> Mapping[int, Piece]:
-    """Return the column for the rows that show these lines (from 0) of a text."""
-    if not has_words(language, text):
-        return {}
+def machine_column(text: str, lines: Sequence[int]) -> Mapping[int, Piece]:
+    """Return the column for the rows that show these lines (from 0) of a SASS text. Takes some 25 ms per
+    1,000 instructions.
+    """
     from fx_explorer.analysis.kernel_ir.control_words import control_text, control_words
+    from fx_explorer.analysis.kernel_ir.live_registers import live_registers
 
-    words = control_words(text)
-    rows = ((row, words.get(line + 1)) for row, line in enumerate(lines))
-    return {row: (f"{word.address} {control_text(word)}", "annotation") for row, word in rows if word}
+    words, live = control_words(text), live_registers(text)
+    rows = ((row, words.get(line + 1), live.get(line + 1)) for row, line in enumerate(lines))
+    return {
+        row: (f"{word.address} {control_text(word)}" + (f" {count:3}" if count is not None else ""), "annotation")
+        for row, word, count in rows
+        if word
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.highlight import printable
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.assembly.machine_column import has_words, layout_of, machine_column
+from fx_explorer.tui.assembly.machine_column import FEW_LINES, has_words, layout_of, machine_column
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.selection import graph_texts
@@ -31,6 +31,7 @@ from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
@@ -92,6 +93,7 @@ class Pane(TellsUnreadable, Vertical):
         self._title = OneLine(classes="pane-title")
         self._notice = OneLine(classes="pane-notice")
         self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
+        self._column: Beside[Mapping[int, Piece]] = Beside(self, "machine words", "read the control bits of SASS")
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
         self._rows.display = False
@@ -178,6 +180,7 @@ class Pane(TellsUnreadable, Vertical):
         A graph shows only the nodes in ``region``, if one is given.
         """
         self.stop_writing()
+        self._column.stop()
         had_focus = self.body.has_focus
         self.document = document
         self._region = region if document and document.kind == "graph" else None
@@ -252,8 +255,8 @@ class Pane(TellsUnreadable, Vertical):
         shown = self._shown.lines
         whole, text = text, text if shown is None else code_of(language, text, self._shown)
         self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, layout=self._layout_of(language, text))
-        if shown is not None and self.shows_machine_words:
-            self._code.annotate(machine_column(language, whole, shown))
+        if shown is not None and self.shows_machine_words and has_words(language, whole):
+            self._show_machine_words(whole, shown)
 
     def _layout_of(self, language: str, text: str) -> LineLayout:
         is_generated = self.document is not None and self.document.kind == "artifact"
@@ -269,9 +272,28 @@ class Pane(TellsUnreadable, Vertical):
         if document is None or reader is None or not has_words(document.language, text_of(reader, document)):
             return False
         self.shows_machine_words = not self.shows_machine_words
-        column = machine_column(document.language, text_of(reader, document), self._shown.lines or ())
-        self._code.annotate(column if self.shows_machine_words else {})
+        if self.shows_machine_words:
+            self._show_machine_words(text_of(reader, document), self._shown.lines or ())
+        else:
+            self._column.stop()
+            self._code.annotate({})
         return True
+
+    def _show_machine_words(self, text: str, lines: Sequence[int]) -> None:
+        """Show the column of these lines; a long one is made beside the screen."""
+        assert self._reader is not None
+        if len(lines) <= FEW_LINES:
+            self._code.annotate(machine_column(text, lines))
+            return
+
+        def take(made: Made[Mapping[int, Piece]]) -> None:
+            made.reader.close()
+            self._code.annotate(made.value)
+
+        def cannot(_: Exception) -> None:
+            self.shows_machine_words = False
+
+        self._column.begin(self._reader.path, lambda _: machine_column(text, lines), take, cannot)
 
     def say(self, words: str) -> None:
         """Show why an empty pane is empty, or the progress of the work that will fill it."""

@@ -4,7 +4,9 @@ This is liveness over the control flow graph, computed from the text: what an in
 its name and its operands. nvdisasm computes the same (``-life-range-mode count``), but not of the code that an
 older ptxas has written, and not together with source lines. Tests hold the two together, instruction by instruction.
 
-A text with an instruction whose registers are not known here has no answer: a wrong number would be worse.
+A text with an instruction whose registers are not known here has no answer: a wrong number would be worse. Where two
+instructions under opposite predicates write one register, nvdisasm knows that it is always written; here it counts as
+live before them, too.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ STACK_POINTER: Registers = 1 << 1
 """Kept to the end by the calling convention, whether it is used or not."""
 
 _OPERANDS = re.compile(r",\s*(?![^\[]*\])(?![^{]*\})")
-_REGISTER = re.compile(r"(?<![\w.])[-|~!]*R(?P<number>\d+)(?P<wide>\.64)?\b")
+_REGISTER = re.compile(r"(?<![\w.])[-|~!]*R(?P<number>\d+)(?P<wide>\.64|\.U32)?\b")
+_ONE_OF_A_PAIR = re.compile(r"\.F32(?!x2)\b")
+_GLOBAL = re.compile(r"(?:LDG?|STG?|ATOMG?|REDG?)\.E\b")
 _PREDICATE = re.compile(r"^!?U?P[\dT]$")
 _LABEL = re.compile(r"^\s*(?P<name>[\w.$]+):")
 _TARGET = re.compile(r"`\((?P<name>[^)]*)\)")
@@ -35,25 +39,23 @@ def _names(names: str) -> frozenset[str]:
 
 _NO_RESULT = _names(
     "ST STG STS STL STSM RED REDG LDGSTS LDGDEPBAR BAR DEPBAR MEMBAR ERRBAR CGAERRBAR CCTL FENCE WARPSYNC WARPGROUP NOP EXIT "
-    "BRA BSSY BSYNC BREAK YIELD NANOSLEEP ACQBULK PREEXIT R2UR R2P UTMALDG UTMASTG UTMACMDFLUSH UTMACCTL SYNCS ELECT ISETP "
-    "FSETP HSETP2 DSETP PSETP PLOP3 FCHK VOTEU S2UR ULDC LDCU USETMAXREG"
+    "BRA BSSY BSYNC YIELD NANOSLEEP ACQBULK PREEXIT R2UR R2P ISETP FSETP HSETP2 PSETP PLOP3 FCHK VOTEU CREDUX S2UR ULDC LDCU"
 )
 """Instructions that write no register of the thread: they store, jump, wait, or write predicates and uniform registers."""
 
 _ONE_RESULT = _names(
-    "MOV SEL FSEL PRMT LOP3 SHF SGXT LEA IADD3 IADD IMAD IMNMX VIMNMX VIMNMX3 VIADD VIADDMNMX IABS IDP POPC FLO BREV BMSK FADD "
-    "FMUL FFMA FMNMX FMNMX3 FSET FRND MUFU F2FP F2F F2I I2F I2FP I2I HADD2 HMUL2 HFMA2 HMNMX2 HSET2 S2R LDC LD LDG LDS LDL "
-    "ATOM ATOMG ATOMS SHFL VOTE MATCH REDUX P2R CS2R MOVM"
+    "MOV SEL FSEL PRMT LOP3 SHF SGXT LEA IADD3 IADD FHADD IMAD IMNMX VIMNMX VIADD IABS POPC FLO BREV FADD FMUL FFMA FMNMX "
+    "FMNMX3 FRND MUFU F2FP F2I I2F I2FP HADD2 HMUL2 HFMA2 HMNMX2 HSET2 S2R LDC LDG LDS LDL ATOMG ATOMS SHFL VOTE REDUX P2R CS2R"
 )
 """Instructions that write one register, or as many as their modifiers say. With U in front they write uniform registers."""
 
-_PAIRED = _names("DADD DMUL DFMA FADD2 FMUL2 FFMA2")
-"""Instructions whose registers are pairs."""
+_PAIRED = _names("FADD2 FMUL2 FFMA2")
+"""Instructions whose registers are pairs, unless an operand says ``.F32``."""
 
 _MATRIX_REGISTERS = {
     ("HMMA", "16816", "F32"): (4, 4, 2, 4),
     ("HMMA", "16816", "F16"): (2, 4, 2, 2),
-    ("HMMA", "1688", "F32"): (4, 2, 1, 4),
+    ("HMMA", "1688", "TF32"): (4, 4, 2, 4),
     ("IMMA", "16832", ""): (4, 4, 2, 4),
     ("QMMA", "16832", "F32"): (4, 4, 2, 4),
 }
@@ -141,7 +143,7 @@ def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | 
     opcode, *modifiers = name.split(".")
     is_uniform = opcode.startswith("U") and opcode[1:] in _ONE_RESULT | _NO_RESULT
     if opcode in _NO_RESULT or is_uniform:
-        return _read(operands, _stored(opcode, modifiers)), 0
+        return _read(name, operands, _stored(opcode, modifiers)), 0
     if found := _matrix(name, opcode, modifiers, operands):
         return found
     width, others = _widths(opcode, modifiers)
@@ -151,7 +153,7 @@ def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | 
     reads = [one for i, one in enumerate(operands) if i != result]
     written = _REGISTER.match(operands[result])
     writes = _block(int(written["number"]), width) if written else 0
-    return _read(reads, others), writes
+    return _read(name, reads, others), writes
 
 
 def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
@@ -176,6 +178,8 @@ def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
 
 def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
     """Return how many registers the operands of a store take: an address, which says it itself, then a value."""
+    if opcode == "ISETP" and modifiers and {"S64", "U64"} & {*modifiers}:
+        return (2,)
     if opcode == "STSM":
         return 1, next((int(one) for one in modifiers if one in ("1", "2", "4")), 1)
     return 1, next((_LOADED[one] for one in modifiers if one in _LOADED), 1) if opcode.startswith(("ST", "RED")) else 1
@@ -187,28 +191,31 @@ def _matrix(name: str, opcode: str, modifiers: Sequence[str], operands: list[str
         result = int(grouped[1]) // (2 if grouped[2] == "F32" else 4)
         widths = [result, *(result if one == operands[0] else 4 for one in operands[1:])]
     else:
-        types = ("F32", "F16", "")
+        types = ("TF32",) if "TF32" in modifiers else ("F32", "F16", "")
         found = (
             _MATRIX_REGISTERS.get((opcode, modifiers[0] if modifiers else "", one)) for one in types if one in (*modifiers, "")
         )
         known = next((one for one in found if one), None)
-        if known is None or "TF32" in modifiers or "SP" in modifiers:
+        if known is None or "SP" in modifiers:
             return None
         widths = list(known)
     written = _REGISTER.match(operands[0])
-    return _read(operands[1:], widths[1:]), _block(int(written["number"]), widths[0]) if written else 0
+    return _read(name, operands[1:], widths[1:]), _block(int(written["number"]), widths[0]) if written else 0
 
 
-def _read(operands: Sequence[str], widths: Sequence[int]) -> Registers:
+def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Registers:
     """Return the registers that are named in operands. A register in an address says itself whether it is
-    a pair.
+    a pair, or is always one: of global memory.
     """
     found = 0
+    is_global = _GLOBAL.match(name) is not None
     for i, operand in enumerate(operands):
-        width = widths[min(i, len(widths) - 1)] if widths else 1
+        is_one_of_a_pair = _ONE_OF_A_PAIR.search(operand) is not None
+        width = widths[min(i, len(widths) - 1)] if widths and not is_one_of_a_pair else 1
         for register in _REGISTER.finditer(operand):
             is_address = "[" in operand
-            found |= _block(int(register["number"]), 2 if register["wide"] else 1 if is_address else width)
+            is_pair = register["wide"] == ".64" or (is_address and is_global and not register["wide"])
+            found |= _block(int(register["number"]), 2 if is_pair else 1 if is_address else width)
     return found
 
 

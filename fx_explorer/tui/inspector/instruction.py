@@ -16,7 +16,7 @@ from fx_explorer.tui.terminal.wrapping import wrapped
 
 ROW_CELLS = 56
 
-COUNTED = "counted from what each instruction reads and writes, as nvdisasm counts"
+COUNTED = "counted from what each instruction reads and writes"
 
 READ_FROM = "read off bits 105 to 125 of the instruction (maxas, CuAssembler; NVIDIA does not document them)"
 

@@ -41,14 +41,13 @@ def test_what_takes_an_unknown_time_sets_a_barrier_that_is_waited_for(name: str)
     assert waits <= sets
 
 
-@pytest.mark.parametrize("name", ENCODED)
-def test_arithmetic_of_a_known_time_sets_no_barrier(name: str) -> None:
-    text = ENCODED[name]["sass"]
-    lines = text.split("\n")
-    added = [
-        word for at, word in control_words(text).items() if any(f" {one} " in lines[at - 1] for one in ("IADD3", "LEA", "SEL"))
-    ]
-    assert added
+def test_arithmetic_of_a_known_time_sets_no_barrier() -> None:
+    added = []
+    for text in (one["sass"] for one in ENCODED.values()):
+        lines = text.split("\n")
+        words = control_words(text).items()
+        added += [word for at, word in words if any(f" {one} " in lines[at - 1] for one in ("IADD3", "LEA", "SEL"))]
+    assert len(added) > 100
     assert {word.write_barrier for word in added} == {None}
 
 

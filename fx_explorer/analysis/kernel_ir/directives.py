@@ -22,7 +22,7 @@ TELLING = (".target", ".reqntid", ".maxntid", ".headerflags")
 
 MOST_NAMED = 5
 
-_DIRECTIVE = re.compile(r"^\s*(\.[a-z_]\w*)(?=[\s(\"]|$)")
+_DIRECTIVE = re.compile(r"^\s*(\.[a-z_]\w*)(?=[\s(;\"]|$)")
 _LABEL = re.compile(r"^\s*[\w$.]+:")
 _NO_CODE = re.compile(r"^\s*(?:[(){}]+,?;?|//.*|;.*|@.*|)\s*$")
 

@@ -10,7 +10,9 @@ import pytest
 from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.analysis.kernel_ir.control_words import control_words
 from fx_explorer.analysis.kernel_ir.instruction_parts import parts_of
+from fx_explorer.analysis.kernel_ir.live_registers import live_registers
 from fx_explorer.tui.assembly.opcode_columns import columns_of
+from fx_explorer.tui.inspector import inspect
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import NAMES, sample
 from tests.analysis.kernel_ir.test_control_words import ENCODED
@@ -131,6 +133,23 @@ async def test_a_pane_without_control_bits_says_so(encoded: Path, open_app: Open
         await below(driver, "sass")
         await driver.press("p", "i")
         assert any("has no machine words" in notice.message for notice in driver.app._notifications)
+
+
+async def test_a_line_of_the_triton_source_adds_up_its_instructions(encoded: Path, open_app: OpenApp) -> None:
+    async with open_app(encoded, size=(200, 50)) as driver:
+        pane = await below(driver, "kernel")
+        line = next(row for row, text in enumerate(rows(pane)) if "tl.store(" in text)
+        pane.body.user_moves_to(line)
+        await driver.settle()
+        sass = next(pane for pane in driver.panes if pane.slot == "sass")
+        text = ENCODED["softmax_sm_90a"]["sass"]
+        words, live = control_words(text), live_registers(text)
+        made = [number + 1 for number in sass.lit]
+        assert made
+        facts = {entry.label: entry.text for entry in inspect.entries(driver.explorer.reader, pane.place)}
+        assert facts["SASS"].startswith(f"{len(made)} instructions, stalls of {sum(words[at].stall for at in made)} cycles")
+        told = " ".join(entry.text for entry in inspect.entries(driver.explorer.reader, pane.place))
+        assert f"up to {max(live[at] for at in made)} registers live" in told
 
 
 async def test_the_instruction_under_the_cursor_is_explained(encoded: Path, open_app: OpenApp) -> None:

@@ -57,6 +57,7 @@ def test_every_instruction_is_shown_whole_in_its_columns(name: str) -> None:
                 assert parts, line
                 expected = [line[slice(*span)] for span in (parts.guard, parts.name, parts.operands)]
                 shown = columns.text(line)
+                assert shown == "".join(text for text, _ in columns.tokens([(line, "text")])), line
                 assert shown.partition("//")[0].split() == " ".join(expected).split(), line
 
 

@@ -78,11 +78,12 @@ def test_wide_characters_and_long_names_keep_the_boxes_straight(tmp_path: Path) 
     written = write_graph(tmp_path / "a.fxs", 2, [(0, 1)])
     with SessionReader(written.path) as reader:
         found = neighbourhood(reader, written.id_of(0))
-    found.names.update({written.id_of(0): "層正規化" * 20})  # type: ignore[attr-defined]
-    picture = laid_out(found, 60)
-    canvas = drawn(found, picture, ("node", written.id_of(0)))
-    borders = {cell_len("".join(text for text, _ in canvas.row(y))) for y in range(picture.height)}
-    assert len(borders) == 1
+    for name in ("層正規化" * 20, "e\u0301" * 9, "n" * 300, "نص"):
+        found.names.update({written.id_of(0): name})  # type: ignore[attr-defined]
+        picture = laid_out(found, 60)
+        canvas = drawn(found, picture, ("node", written.id_of(0)))
+        borders = {cell_len("".join(text for text, _ in canvas.row(y))) for y in range(picture.height)}
+        assert len(borders) == 1, name
 
 
 async def test_a_key_draws_the_node_under_the_cursor_and_the_others_follow_the_picture(hand: Hand, open_app: OpenApp) -> None:

@@ -44,9 +44,20 @@ class OpcodeColumns:
             return self.opcode_cells
         return min(self.opcode_cells, max(LEAST_OPCODE_CELLS, int(self.room * MOST_OF_ROOM) - self.guard_cells))
 
+    def _guard_width(self, cells: int) -> int:
+        """Return the width for a predicate of so many cells: a long one far below was not measured."""
+        return max(self.guard_cells, cells + 1 if cells else 0)
+
     def text(self, text: str) -> str:
-        """Return a line as it is shown."""
-        return "".join(shown for shown, _ in self.tokens([(text, "text")]))
+        """Return a line as it is shown. A find asks for all lines, so that no tokens are made."""
+        parts = parts_of(self.level, text)
+        if parts is None:
+            return text.lstrip()
+        guard, name, operands = text[slice(*parts.guard)], text[slice(*parts.name)], text[slice(*parts.operands)]
+        comment = self._comment_at(text, parts)
+        rest = "  " + text[comment:] if comment >= 0 else ""
+        gap = " " * max(1, self._opcode_width + 1 - len(name)) if operands else ""
+        return guard.ljust(self._guard_width(len(guard))) + name + gap + operands + rest
 
     def tokens(self, tokens: Sequence[Piece]) -> Sequence[Piece]:
         """Return the tokens of a line as they are shown. A line that is no instruction begins at the
@@ -60,17 +71,16 @@ class OpcodeColumns:
         guard = _between(tokens, *parts.guard)
         name = _between(tokens, *parts.name)
         operands = _between(tokens, *parts.operands)
-        rest = self._rest(tokens, line, parts)
-        filled = [*_padded(guard, self.guard_cells), *_padded(name, self._opcode_width + 1 if operands else 0)]
+        comment = self._comment_at(line, parts)
+        rest: list[Piece] = [("  ", "text"), *_between(tokens, comment, len(line))] if comment >= 0 else []
+        filled = [*_padded(guard, self._guard_width(_cells(guard))), *_padded(name, self._opcode_width + 1 if operands else 0)]
         if operands and _cells(name) > self._opcode_width:
             filled.append((" ", "text"))
         return [*filled, *operands, *rest]
 
-    def _rest(self, tokens: Sequence[Piece], line: str, parts: Parts) -> list[Piece]:
-        """Return a comment of the compiler's after the operands. Those of nvdisasm are its encoding."""
-        end = max(parts.operands[1], parts.name[1])
-        comment = line.find("//", end) if self.level == "ptx" else -1
-        return [("  ", "text"), *_between(tokens, comment, len(line))] if comment >= 0 else []
+    def _comment_at(self, line: str, parts: Parts) -> int:
+        """Return where a comment of the compiler's begins; -1 for none. Those of nvdisasm are its encoding."""
+        return line.find("//", max(parts.operands[1], parts.name[1])) if self.level == "ptx" else -1
 
 
 def columns_of(level: Level, text: str) -> OpcodeColumns:

@@ -54,11 +54,14 @@ class Canvas:
 
     def write(self, x: int, y: int, text: str, kind: str) -> None:
         for character in text:
-            wide = cell_len(character) == 2
+            cells = cell_len(character)
+            if cells == 0:  # an accent: it belongs to the character before
+                self._characters[y][x - 1] += character
+                continue
             self.put(x, y, character, kind)
-            if wide:
+            if cells == 2:
                 self.put(x + 1, y, "", kind)
-            x += 2 if wide else 1
+            x += cells
 
     def border(self, box: Box, look: Sequence[str], kind: str) -> None:
         top_left, across, top_right, down, bottom_left, bottom_right = look

@@ -12,11 +12,19 @@ from fx_explorer.analysis.kernel_ir.control_words import control_words
 from fx_explorer.analysis.kernel_ir.instruction_parts import parts_of
 from fx_explorer.analysis.kernel_ir.live_registers import live_registers
 from fx_explorer.tui.assembly.opcode_columns import columns_of
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.inspector import inspect
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import NAMES, sample
 from tests.analysis.kernel_ir.test_control_words import ENCODED
 from tests.tui.conftest import Driver, OpenApp
+from tests.tui.test_below import FakeBuilds
+
+
+@pytest.fixture(autouse=True)
+def no_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is built: no process is started to build more."""
+    monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda gpu, python: FakeBuilds(sample("h100_softmax"))))
 
 
 @pytest.fixture

@@ -44,6 +44,9 @@ PICTURES = {
         size=(200, 44),
         gpu="h100",
     ),
+    "neighbourhood": Picture(
+        "transformer", ("2", "tab", "slash", *"rsqrt_1", "enter", "escape", "p", "n"), size=(200, 36), gpu="h100"
+    ),
     "configurations": Picture(
         "transformer", ("6", "slash", *"native_layer", "enter", "escape", "u"), size=(120, 36), gpu="h100"
     ),

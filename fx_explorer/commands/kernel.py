@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer import model
+from fx_explorer.analysis.kernel_ir.code_lines import without_encoding
 from fx_explorer.analysis.kernels.candidates import session_gpu, source_of, text_of_level, triton_kernels, tuned_libraries
 from fx_explorer.analysis.kernels.launched import real_builds, was_launched
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_SASS_ON_AMD
@@ -122,7 +123,17 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
     has_source = row and (row.source or (kernel.artifact and row.origin != "library"))
     if row is None or arguments.level not in (*([SOURCE] if has_source else []), *row.levels):
         raise UsageError(f"there is no {arguments.level} of configuration {wanted} in this session")
-    return source_of(reader, kernel, row) if arguments.level == SOURCE else text_of_level(reader, row, arguments.level)
+    return _level_text(reader, kernel, row, arguments.level)
+
+
+def _level_text(reader: SessionReader, kernel: model.Kernel, row: KernelBuild, level: str) -> str:
+    """Return the source of a configuration, or one of its levels; SASS without the encoding of its
+    instructions.
+    """
+    if level == SOURCE:
+        return source_of(reader, kernel, row)
+    found = next(one for one in LEVELS if one == level)
+    return without_encoding(found, text_of_level(reader, row, found))
 
 
 def _the_one(reader: SessionReader, name: str) -> model.Kernel:
@@ -154,11 +165,9 @@ def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argp
     row = run_to_end(_built(reader.path, kernel, gpu, arguments))
     if row.state == "failed":
         raise FxExplorerError(f"{kernel.name}, configuration {row.position}, cannot be compiled:\n{row.error}")
-    if arguments.level == SOURCE:
-        return source_of(reader, kernel, row)
-    if arguments.level not in row.levels:
+    if arguments.level not in (SOURCE, *row.levels):
         raise UsageError(f"there is no {arguments.level} for {gpu.title}; there are {', '.join(row.levels)}")
-    return text_of_level(reader, row, arguments.level)
+    return _level_text(reader, kernel, row, arguments.level)
 
 
 def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> Coroutine[Any, Any, KernelBuild]:

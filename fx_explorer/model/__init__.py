@@ -41,6 +41,7 @@ from fx_explorer.model.rows.guard import (
 from fx_explorer.model.rows.kernels.kernel import Kernel, KernelCall, KernelLanguage, LibraryWorkspace, WithoutKernel
 from fx_explorer.model.rows.kernels.kernel_build import (
     LEVELS,
+    NVDISASM_OPTIONS,
     SOURCE_LEVEL,
     BuildAnswer,
     BuildOrigin,
@@ -113,6 +114,7 @@ __all__ = [
     "GUARD_FILTER",
     "LEVELS",
     "NOT_MEASURED",
+    "NVDISASM_OPTIONS",
     "ONCE_COMPILED",
     "SECOND_CALL",
     "SOURCE_LEVEL",

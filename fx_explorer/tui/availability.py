@@ -146,6 +146,10 @@ def _no_backward(reader: SessionReader) -> str:
     return "" if reader.count(model.Graph, stage="backward") else "There is no backward: no gradient was asked for."
 
 
+def _no_graph(reader: SessionReader) -> str:
+    return "" if reader.count(model.Graph) else "No graph was recorded."
+
+
 def _no_break(reader: SessionReader) -> str:
     few = reader.count(model.Compilation) < 2
     return "There is no graph break, and nothing was compiled again." if few and not reader.count(model.GraphBreak) else ""
@@ -160,6 +164,8 @@ _OF_SESSION: dict[str, Callable[[SessionReader], str]] = {
     "kernel.bench": _no_kernel,
     "kernel.passes": _no_triton,
     "preset.below": _no_triton,
+    "pane.machine": _no_triton,
+    "preset.neighbourhood": _no_graph,
     "preset.backward": _no_backward,
     "preset.joint": _no_backward,
     "breaks.fix": _no_break,

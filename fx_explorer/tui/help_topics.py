@@ -29,6 +29,12 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "A pane turns to the file, graph or kernel that belongs to the selection, unless you chose its document (p d).",
         "Linked panes",
     ),
+    "neighbourhood": (
+        "The node with a double border, two steps of what it is made from left of it, and what uses it right of it.\n"
+        "A dotted frame holds what one kernel fuses. hjkl or arrows go from box to box, and the other panes follow.\n"
+        'Enter puts the box into the middle; b goes back to the node before. "and 990 more" shows some more on Enter.',
+        "Linked panes",
+    ),
     "stages": (
         "One line for each stage, in order. Enter shows what stood before it beside what stood after it, and in each row\n"
         "what became of the operation there. While the compiler waits, . goes on and shows what the next stage did.",
@@ -125,7 +131,14 @@ _TEXTS: dict[str, tuple[str, Group]] = {
 }
 
 
+OF_PARTS = {
+    "outline": "Compilations, their graphs, texts and kernels.",
+    "neighbourhood": "What is around a node of a graph.",
+}
+"""What is shown by what is no view."""
+
+
 def topic_of(view: str) -> Topic:
-    """Return the topic of a view, or of the outline."""
+    """Return the topic of a view, of the outline or of a picture."""
     text, first = _TEXTS[view]
-    return Topic(view, f"{sentence_of(view) or 'Compilations, their graphs, texts and kernels.'}\n{text}", first)
+    return Topic(view, f"{sentence_of(view) or OF_PARTS[view]}\n{text}", first)

@@ -262,14 +262,26 @@ async def test_at_80_columns_the_levels_are_tabs(below_of: BelowOf, open_app: Op
         assert [pane.slot for pane in driver.panes if pane.display] == ["sass"]
 
 
-async def test_at_120_columns_as_many_levels_stand_side_by_side_as_fit(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_three_panes_stand_side_by_side_at_200_columns_and_two_at_120(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
-    async with open_app(below.written.path, size=(120, 40)) as driver:
+    for size, slots in (((200, 50), ["kernel", "ptx", "sass"]), ((120, 40), ["kernel", "sass"])):
+        async with open_app(below.written.path, size=size) as driver:
+            await driver.press("6", "U")
+            await driver.until(lambda: pane_of(driver, "sass").document)
+            assert [pane.slot for pane in driver.panes if pane.display] == slots
+            await driver.press("tab")
+            assert "ttgir" in [pane.slot for pane in driver.panes if pane.display]
+
+
+async def test_what_is_shown_stays_while_the_focus_is_among_it(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(200, 50)) as driver:
         await driver.press("6", "U")
         await driver.until(lambda: pane_of(driver, "sass").document)
-        assert [pane.slot for pane in driver.panes if pane.display] == ["kernel", "ttgir", "ptx"]
-        await driver.press("tab", "tab", "tab")
-        assert [pane.slot for pane in driver.panes if pane.display] == ["ttgir", "ptx", "sass"]
+        await driver.press("tab", "tab")
+        before = [pane.slot for pane in driver.panes if pane.display]
+        await driver.press("shift+tab")
+        assert [pane.slot for pane in driver.panes if pane.display] == before == ["kernel", "ttgir", "ptx"]
 
 
 async def test_an_amd_gpu_has_amdgcn_instead(below_of: BelowOf, open_app: OpenApp) -> None:

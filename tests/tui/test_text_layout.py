@@ -83,7 +83,7 @@ async def test_cursor_and_marks_stay_on_their_lines_when_lines_are_wrapped_and_w
 async def test_what_is_copied_has_its_indentation_and_is_one_line_however_it_is_wrapped() -> None:
     async with LinesApp(CodeView(KERNEL)).run_test(size=SIZE) as pilot:
         view = pilot.app.view
-        view.load(KERNEL, "cpp", indentation=folded(KERNEL))
+        view.load(KERNEL, "cpp", layout=folded(KERNEL))
         view.wraps = True
         await pilot.pause()
         view.move_to(view.rows_of_line(3)[-1])

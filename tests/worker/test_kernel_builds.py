@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.analysis.kernel_ir.code_lines import without_encoding
+from fx_explorer.analysis.kernel_ir.control_words import control_words
 from fx_explorer.client.kernels.builder_pool import BuilderPool, rows_of
 from fx_explorer.client.kernels.kernel_builder import Builder, how_it_ended
 from fx_explorer.client.session_files import writable_session
@@ -116,7 +118,9 @@ def test_the_code_is_the_recorded_code(outcomes: Outcomes) -> None:
     instructions = [
         line for line in sample("h100_softmax").levels["sass"].split("\n") if re.match(r"\s+/\*[0-9a-f]{4}\*/", line)
     ]
-    assert [line for line in outcomes.text("good", "sass").split("\n") if line in set(instructions)] == instructions
+    text = outcomes.text("good", "sass")
+    assert [line for line in without_encoding("sass", text).split("\n") if line in set(instructions)] == instructions
+    assert len(control_words(text)) == len(instructions), "each instruction has its encoding"
 
 
 @needs_triton

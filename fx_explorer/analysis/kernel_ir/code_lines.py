@@ -13,9 +13,11 @@ _PLACES: dict[Level, re.Pattern[str]] = {
     "ttir": re.compile(r"#loc\w* = loc\("),
     "ttgir": re.compile(r"#loc\w* = loc\("),
     "llir": re.compile(r"![\w.]+ = "),
-    "ptx": re.compile(r"\s*\.(?:loc|file)\s|\$L__(?:tmp|func_begin|func_end|pc_)\w*:|\s*//\s*%bb"),
+    "ptx": re.compile(
+        r"\s*\.(?:loc|file)\s|\$L__(?:tmp|func_begin|func_end|pc_)\w*:|\s*//\s*%bb|\s*// (?:begin|end) inline asm$"
+    ),
     "amdgcn": re.compile(r"\s*\.(?:loc|file|cfi_\w+)\s|\s*\.cfi_\w+$|\.L(?:tmp|func_begin)\w*:"),
-    "sass": re.compile(r"\s*//## File "),
+    "sass": re.compile(r"\s*//## File |\s+/\* 0x[0-9a-f]{16} \*/$"),
 }
 
 _REST: dict[Level, re.Pattern[str]] = {
@@ -26,6 +28,7 @@ _REST: dict[Level, re.Pattern[str]] = {
 """Matches the line from which on nothing is executed."""
 
 _SASS_MARGIN = re.compile(r"^\s{8}(/\*[0-9a-f]{4,}\*/) {11}", re.MULTILINE)
+_SASS_ENCODING = re.compile(r"\s+/\* 0x[0-9a-f]{16} \*/$", re.MULTILINE)
 
 
 def code_lines(level: Level, text: str) -> list[int]:
@@ -49,6 +52,13 @@ def _code_lines(level: Level, text: str) -> Iterator[int]:
 
 def without_margin(level: Level, text: str) -> str:
     """Return the same lines. From SASS, most of the 27 cells that nvdisasm puts around an address
-    are removed.
+    are removed, and the encoding after an instruction.
     """
-    return _SASS_MARGIN.sub(r"\1", text) if level == "sass" else text
+    return _SASS_ENCODING.sub("", _SASS_MARGIN.sub(r"\1", text)) if level == "sass" else text
+
+
+def without_encoding(level: Level, text: str) -> str:
+    """Return SASS as nvdisasm writes it when it is not asked for encodings. Other levels have none."""
+    if level != "sass":
+        return text
+    return _SASS_ENCODING.sub("", re.sub(r"^\s+/\* 0x[0-9a-f]{16} \*/\n", "", text, flags=re.MULTILINE))

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from fx_explorer.errors import WorkerError
-from fx_explorer.model import Kernel, KernelBuild
+from fx_explorer.model import NVDISASM_OPTIONS, Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
 
@@ -53,7 +53,7 @@ def disassembled(cubin: bytes, python: str = sys.executable) -> str:
         file.write(cubin)
         file.flush()
         try:
-            ended = subprocess.run([tool, "-gi", "-ndf", "-c", file.name], capture_output=True, text=True, check=False)
+            ended = subprocess.run([tool, *NVDISASM_OPTIONS, file.name], capture_output=True, text=True, check=False)
         except OSError as error:
             raise WorkerError(f"{tool} cannot be started: {error}") from error
     if ended.returncode:

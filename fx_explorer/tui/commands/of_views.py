@@ -13,6 +13,13 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("pane.document", "document"),
         ("pane.zoom", "zoom"),
     ),
+    "neighbourhood": (
+        ("line.follow", "walk there"),
+        ("history.back", "back"),
+        ("place.inspect", "facts"),
+        ("place.edit", "edit"),
+        ("pane.zoom", "zoom"),
+    ),
     "graphs": (("line.follow", "open"),),
     "stages": (("line.follow", "before | after"),),
     "breaks": (("breaks.fix", "fix"), ("step.measure", "time"), ("line.follow", "source"), ("place.edit", "edit")),

@@ -27,6 +27,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "Show what the partitioner made of the joint graph, linked.",
     ),
     (
+        "preset.neighbourhood",
+        "p n",
+        "preset('neighbourhood')",
+        "neighbourhood",
+        "Draw the node under the cursor with two steps of what it is made from and what uses it, kernels as frames.",
+    ),
+    (
         "preset.front_ends",
         "p e",
         "preset('front_ends')",
@@ -78,6 +85,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "Make the focused pane wider; the border can be dragged with the mouse, too.",
     ),
     ("pane.narrower", "p less_than_sign", "widen_pane(-6)", "narrower", "Make the focused pane narrower."),
+    (
+        "pane.machine",
+        "p i",
+        "machine_words",
+        "addresses and control bits",
+        "Show of each SASS instruction in the focused pane its address, what it waits for, its stall and the live registers.",
+    ),
     ("pane.zoom", "p z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),
 )
 

@@ -9,14 +9,18 @@ from functools import lru_cache
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, lines_of, text_of
 from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
+from fx_explorer.analysis.kernel_ir.instructions import COUNTED_ONCE
+from fx_explorer.analysis.kernel_ir.line_costs import line_cost
+from fx_explorer.analysis.kernels.candidates import level_document
 from fx_explorer.analysis.kernels.card import card, measured_card, not_described
 from fx_explorer.analysis.kernels.kernel_documents import build_of_document, build_of_level, builds_here, kernel_of, source_here
 from fx_explorer.analysis.kernels.kernel_facts import KernelFact, in_short, kernel_facts
 from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
-from fx_explorer.analysis.links.chain import triton_lines
+from fx_explorer.analysis.links.chain import lines_in_level, triton_lines
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.entry import Entry
+from fx_explorer.tui.inspector.instruction import instruction_entries, instruction_words
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.terminal.wrapping import wrapped
 
@@ -33,11 +37,11 @@ def level_words(reader: SessionReader, place: Place) -> list[str]:
     build = build_of_level(reader, place.document)
     if build is None:
         return []
-    here = f"{_level(place)}:{place.line + 1}"
+    here, told = f"{_level(place)}:{place.line + 1}", instruction_words(reader, place)
     if source_here(reader, build) is None:
-        return [here, OWN_SOURCE]
+        return [here, *told, OWN_SOURCE]
     made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
-    return [here, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
+    return [here, *told, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
 
 
 def _is_instruction(reader: SessionReader, place: Place) -> bool:
@@ -75,14 +79,28 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     if kernel is None or kernel.language != "triton":
         return []
     build = _shown_build(reader, kernel, place)
-    made_from = _made_from(reader, build, place) if build and build_of_level(reader, place.document) else []
+    is_here = build_of_level(reader, place.document) is not None
+    made_from = _made_from(reader, build, place) if build and is_here else []
+    told = instruction_entries(reader, place) if is_here else _machine_entries(reader, build, place) if build else []
     facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
     of = f" with {build.shown_options}" if build and build.options else ""
     return [
+        *told,
         *made_from,
         Entry("kernel", f"{kernel.name}{of}"),
         *(entry for fact in [*facts, *_alone(reader, kernel)] for entry in _fact_entries(fact)),
     ]
+
+
+def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
+    """Return what the machine's code of a line of the Triton source asks for; empty for any other line."""
+    document = level_document(reader, build, "sass")
+    if document is None or source_here(reader, build) != place.document:
+        return []
+    made = lines_in_level(reader, build, document, frozenset([place.line]))
+    cost = line_cost(text_of(reader, document), (line + 1 for line in made))
+    rows = wrapped(cost.words, ROW_CELLS) if cost else []
+    return [Entry("" if at else "SASS", row, note="" if at else COUNTED_ONCE) for at, row in enumerate(rows)]
 
 
 def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
+from fx_explorer.model import LEVELS
 from fx_explorer.tui.panes.pane import Pane, title_text
 from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
@@ -29,6 +30,15 @@ MIN_PANE_CELLS = 28
 
 TABBED_PANE_CELLS = 40
 """Least cells of a shown pane when others are behind tabs."""
+
+PICTURE_CELLS = 80
+"""Least cells of a picture beside other panes: it is twice as wide as they are."""
+
+LEVEL_PANE_CELLS = 60
+"""Least cells of a shown pane where levels below a kernel are among them: an instruction with its operands."""
+
+SHOWN_FIRST: tuple[Slot, ...] = ("kernel", "sass", "amdgcn", "ptx", "ttgir", "llir", "graph", "source")
+"""Which of the levels below a kernel are shown side by side where not all fit, until the user goes to another."""
 
 FEW_PANES = 4
 """More panes than this stand side by side only if each gets ``TABBED_PANE_CELLS``."""
@@ -56,6 +66,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
     LinkedPanes Pane > * { visibility: visible; }
     LinkedPanes > .linked-panes--rule { color: $border; }
     LinkedPanes Pane.-first { border-left: none; }
+    LinkedPanes Pane.-picture { width: 2fr; }
     """
     # Textual paints each container under a line that changed: with four panes a quarter of a frame.
     # So the containers between this one and the panes' contents are hidden, and what shows between
@@ -70,6 +81,11 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._active = 0
         self._first = 0
         """The leftmost pane that is shown, where not all are."""
+        self._shown: Sequence[int] = ()
+        self._is_ranked = True
+        """Whether the levels that are shown are those of SHOWN_FIRST; not any more when the user went to
+        another.
+        """
         self._is_zoomed = False
         self._dragged: Pane | None = None
         """The pane whose left border is being dragged."""
@@ -107,6 +123,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._is_zoomed = False
         self._active = self._first = 0
         self.share_evenly()
+        self._is_ranked = True
         self._show_panes()
         return self.panes
 
@@ -123,6 +140,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         await self._row.mount(pane, after=active)
         self._active = self.panes.index(pane)
         self.share_evenly()
+        self._is_ranked = True
         self._show_panes()
         return pane
 
@@ -130,6 +148,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         await pane.remove()
         self.share_evenly()
         self._active = max(0, self._active - 1)
+        self._is_ranked = True
         self._show_panes()
 
     def activate(self, pane: Pane) -> None:
@@ -144,7 +163,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Show and focus a pane. Where there is no room for all, panes right of it are shown rather
         than those left of it.
         """
-        self._first = self.panes.index(pane)
+        self._first, self._is_ranked = self.panes.index(pane), True
         self.activate(pane)
 
     def toggle_zoom(self) -> None:
@@ -162,8 +181,21 @@ class LinkedPanes(TellsUnreadable, Vertical):
         count, width = len(self.panes), self.size.width
         if self._is_zoomed or width < MIN_ROW_CELLS:
             return min(1, count)
+        if any(pane.slot == "neighbourhood" for pane in self.panes):
+            return min(count, 1 + max(0, width - PICTURE_CELLS) // TABBED_PANE_CELLS)
+        if self._shows_levels:
+            return min(count, max(1, width // LEVEL_PANE_CELLS))
         least = MIN_PANE_CELLS if count <= FEW_PANES else TABBED_PANE_CELLS
         return count if width >= least * count else max(1, width // TABBED_PANE_CELLS)
+
+    @property
+    def _shows_levels(self) -> bool:
+        return any(pane.slot in LEVELS for pane in self.panes)
+
+    @property
+    def widths_wanted(self) -> int:
+        """Return how many panes want their room, where a picture wants that of four."""
+        return sum(4 if pane.slot == "neighbourhood" else 1 for pane in self.panes)
 
     def on_resize(self, event: events.Resize) -> None:
         self._show_panes()
@@ -270,13 +302,27 @@ class LinkedPanes(TellsUnreadable, Vertical):
         among them.
         """
         panes, room = self.panes, self._room
-        first = self._first_shown
+        self._shown = self._side_by_side()
         self.set_class(room < len(panes), "-tabbed")
         self.set_class(self.is_single, "-single")
         for index, pane in enumerate(panes):
-            pane.display = first <= index < first + room
-            pane.set_class(index == first, "-first")
+            pane.display = index in self._shown
+            pane.set_class(index == min(self._shown), "-first")
+            pane.set_class(pane.slot == "neighbourhood", "-picture")
         self.refresh_tabs()
+
+    def _side_by_side(self) -> Sequence[int]:
+        """Return which panes are shown: the same as long as the active one is among them."""
+        panes, room = self.panes, self._room
+        active = min(self._active, len(panes) - 1)
+        if self._is_ranked and self._shows_levels:
+            ranked = sorted(range(len(panes)), key=lambda at: _rank(panes[at].slot))[:room]
+            if active in ranked:
+                return sorted(ranked)
+            self._is_ranked = False
+        elif len(self._shown) == room and active in self._shown:
+            return self._shown
+        return range(self._first_shown, self._first_shown + room)
 
     def _tab(self, index: int, pane: Pane, room: int) -> Content:
         style = "bold reverse" if pane is self.active else "$foreground 60%" if not pane.display else "$foreground"
@@ -288,3 +334,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
 def _border_of(pane: Pane) -> int:
     """Return the column of the screen in which the left border of a shown pane is."""
     return pane.body.region.x - 1
+
+
+def _rank(slot: Slot) -> int:
+    return SHOWN_FIRST.index(slot) if slot in SHOWN_FIRST else len(SHOWN_FIRST)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fx_explorer.analysis.documents import Document, DocumentKind, Place, graph_form, node_at, place_of_row
+from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind, Place, graph_form, node_at, place_of_row
 from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.same_place import same_place
@@ -33,7 +33,15 @@ from fx_explorer.tui.selection.following import (
     with_region,
 )
 from fx_explorer.tui.selection.graph_texts import in_rows, is_large, takes_long
-from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, asked_slots, bytecode_slot, document_for, front_end_slot
+from fx_explorer.tui.selection.presets import (
+    OF_GRAPH_SLOTS,
+    ShowableDocuments,
+    Slot,
+    asked_slots,
+    bytecode_slot,
+    document_for,
+    front_end_slot,
+)
 from fx_explorer.tui.selection.stage_documents import first_marked, shown_parts, stage_sources
 
 
@@ -123,6 +131,8 @@ class LinkedSelection:
             return
         for pane in panes:
             document = document_for(pane.slot, self._showable, direction)
+            if pane.slot == "neighbourhood" and selection and selection.document.kind in OF_GRAPHS:
+                document = graph_form(selection.document, "graph")
             self._show(pane, document, why=why_missing(self._reader, pane.slot, self._compilation))
         if selection:
             self.select(selection)
@@ -201,7 +211,7 @@ class LinkedSelection:
             self.narrow(None)
         pane = self._pane_for(place.document)
         if pane.document != place.document:
-            pane.slot = pane.slot if pane.slot == slot_of(place.document) else ""
+            pane.slot = pane.slot if fits(pane.slot, place.document) else ""
             self._show(pane, place.document, place.line)
         else:
             pane.move_to(place.line)
@@ -211,7 +221,7 @@ class LinkedSelection:
     def _pane_for(self, document: Document) -> Pane:
         panes = self._linked.panes
         showing = [pane for pane in panes if pane.document == document]
-        fitting = [pane for pane in panes if pane.slot and pane.slot == slot_of(document)]
+        fitting = [pane for pane in panes if fits(pane.slot, document)]
         empty = [pane for pane in panes if pane.document is None]
         active = [self._linked.active] if self._linked.active else []
         return (showing or fitting or empty or active or panes)[0]
@@ -403,6 +413,12 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
     from fx_explorer.analysis.links.chain import linked_with_levels  # not needed for the first paint
 
     return linked_with_levels(selection.reader, selection.place, shown)
+
+
+def fits(slot: Slot, document: Document) -> bool:
+    """Return whether a pane in this slot shows documents of this kind."""
+    of_document = slot_of(document)
+    return bool(slot) and (slot == of_document or (of_document == "graph" and slot in OF_GRAPH_SLOTS))
 
 
 def slot_of(document: Document) -> Slot:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -17,21 +18,27 @@ from fx_explorer.analysis.overview.line_events import LineEvent, line_events
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.highlight import printable
+from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.assembly.machine_column import FEW_LINES, has_words, layout_of, machine_column
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import COLUMNS, STAGE_COLUMNS, GraphRows
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, code_of, lines_in
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
-from fx_explorer.tui.widgets.text_layout import AS_IT_IS, folded
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
 MAX_LINES_MEASURED = 50
 
@@ -72,6 +79,13 @@ class Pane(TellsUnreadable, Vertical):
     class Followed(Moved):
         """Posted when the user asked where a line leads."""
 
+    class Walked(Moved):
+        """Posted when the user went to a box of a picture, which is in the middle now. ``before`` was."""
+
+        def __init__(self, pane: Pane, place: Place, before: Place) -> None:
+            super().__init__(pane, place)
+            self.before = before
+
     def __init__(self, slot: Slot = "") -> None:
         super().__init__()
         self.slot: Slot = slot
@@ -79,14 +93,21 @@ class Pane(TellsUnreadable, Vertical):
         self._title = OneLine(classes="pane-title")
         self._notice = OneLine(classes="pane-notice")
         self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
+        self._column: Beside[Mapping[int, Piece]] = Beside(self, "machine words", "read the control bits of SASS")
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
         self._rows.display = False
+        self._picture: NeighbourhoodView | None = None
+        """What is around a node, where the pane has shown it."""
         self._events: dict[int, list[LineEvent]] = {}
         self._region: RegionKey | None = None
         self._shown = EVERY_LINE
         self._reader: SessionReader | None = None
         self._lit: frozenset[int] = frozenset()
+        self._said = ""
+        """Why there is no document, as it was told."""
+        self.shows_machine_words = False
+        """Whether SASS has a column with address, control bits and live registers."""
         self.fates: Mapping[int, Fate] | None = None
         """What became of operations in the stage that is shown, by the id of the node; None where no
         stage is.
@@ -106,13 +127,21 @@ class Pane(TellsUnreadable, Vertical):
     @property
     def body(self) -> LineView:
         """Return the view that shows the lines."""
-        return self._rows if self.document and self.document.kind == "graph" else self._code
+        return self.picture or (self._rows if self.document and self.document.kind == "graph" else self._code)
+
+    @property
+    def picture(self) -> NeighbourhoodView | None:
+        """Return the picture that is shown; None where rows or a text are."""
+        is_picture = self.slot == "neighbourhood" and self.document is not None and self.document.kind == "graph"
+        return self._picture if is_picture else None
 
     @property
     def place(self) -> Place | None:
         """Return the place of the cursor; None in a graph without shown nodes."""
         if self.document is None or (self._shown.lines is not None and not self._shown.lines):
             return None
+        if self.picture:
+            return Place(self.document, self.picture.position)
         return Place(self.document, self._line_of(self.body.cursor))
 
     @property
@@ -151,15 +180,18 @@ class Pane(TellsUnreadable, Vertical):
         A graph shows only the nodes in ``region``, if one is given.
         """
         self.stop_writing()
+        self._column.stop()
         had_focus = self.body.has_focus
         self.document = document
         self._region = region if document and document.kind == "graph" else None
         self._shown = lines_in(reader, document, region) if document else EVERY_LINE
-        if isinstance(self._shown, FoldedInputs) and 0 < line < self._shown.count:
-            self._shown = EVERY_LINE
-        self._reader = reader
+        if self._shown.folds(line):
+            self._shown = self._shown.opened()
+        self._reader, self._said = reader, ""
         self._lit = frozenset()
-        if document and document.kind == "graph":
+        if document and document.kind == "graph" and self.slot == "neighbourhood":
+            self._load_picture(reader, document, line)
+        elif document and document.kind == "graph":
             self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
             self._load_rows(reader, document, self._shown.row_of(line))
         elif document:
@@ -175,7 +207,18 @@ class Pane(TellsUnreadable, Vertical):
             self.screen.set_focus(self.body, scroll_visible=False)
         self._rows.display = self.body is self._rows
         self._code.display = self.body is self._code
+        if self._picture:
+            self._picture.display = self.body is self._picture
         self._show_title()
+
+    def _load_picture(self, reader: SessionReader, document: Document, line: int) -> None:
+        if self._picture is None:
+            from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView  # not needed for the first paint
+
+            self._picture = NeighbourhoodView()
+            self.mount(self._picture, before=self._notice)
+        self._shown = EVERY_LINE
+        self._picture.load(reader, reader.get(Graph, document.id), line)
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
         columns = COLUMNS if self.fates is None else STAGE_COLUMNS
@@ -210,15 +253,52 @@ class Pane(TellsUnreadable, Vertical):
         whole text.
         """
         shown = self._shown.lines
-        if shown is not None:
-            text = code_of(language, text, shown)
+        whole, text = text, text if shown is None else code_of(language, text, self._shown)
+        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, layout=self._layout_of(language, text))
+        if shown is not None and self.shows_machine_words and has_words(language, whole):
+            self._show_machine_words(whole, shown)
+
+    def _layout_of(self, language: str, text: str) -> LineLayout:
         is_generated = self.document is not None and self.document.kind == "artifact"
-        indentation = folded(text) if is_generated else AS_IT_IS  # what somebody wrote is shown as written
-        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, indentation=indentation)
+        if not is_generated:
+            return AS_IT_IS  # what somebody wrote is shown as written
+        return (layout_of(language, text) if self._shown.lines is not None else None) or folded(text)
+
+    def toggle_machine_words(self) -> bool:
+        """Show the address, the control bits and the live registers of each SASS instruction, or hide them.
+        Returns whether the text has them.
+        """
+        document, reader = self.document, self._reader
+        if document is None or reader is None or not has_words(document.language, text_of(reader, document)):
+            return False
+        self.shows_machine_words = not self.shows_machine_words
+        if self.shows_machine_words:
+            self._show_machine_words(text_of(reader, document), self._shown.lines or ())
+        else:
+            self._column.stop()
+            self._code.annotate({})
+        return True
+
+    def _show_machine_words(self, text: str, lines: Sequence[int]) -> None:
+        """Show the column of these lines; a long one is made beside the screen."""
+        assert self._reader is not None
+        if len(lines) <= FEW_LINES:
+            self._code.annotate(machine_column(text, lines))
+            return
+
+        def take(made: Made[Mapping[int, Piece]]) -> None:
+            made.reader.close()
+            self._code.annotate(made.value)
+
+        def cannot(_: Exception) -> None:
+            self.shows_machine_words = False
+
+        self._column.begin(self._reader.path, lambda _: machine_column(text, lines), take, cannot)
 
     def say(self, words: str) -> None:
         """Show why an empty pane is empty, or the progress of the work that will fill it."""
-        if self.document is None and words != self._code.text:
+        if self.document is None and words != self._said:
+            self._said = words
             self._code.load(wrapped_text(words, max(20, self._code.body_width)))
 
     def annotate(self, reader: SessionReader) -> None:
@@ -233,9 +313,12 @@ class Pane(TellsUnreadable, Vertical):
             self._code.annotate({line: GLYPHS[events[0].what] for line, events in now.items()})
 
     def move_to(self, line: int) -> None:
-        if isinstance(self._shown, FoldedInputs) and 0 < line < self._shown.count:
+        if self._shown.folds(line):
             self.unfold()
-        self.body.move_to(self._row_of(line), center=True)
+        if self.picture:
+            self.picture.centre_on(line)
+        else:
+            self.body.move_to(self._row_of(line), center=True)
         self._show_title()
 
     @property
@@ -250,18 +333,27 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def unfold(self) -> None:
-        """Show the inputs of a graph that were folded to a row; the cursor goes to the same line."""
-        if self.document is None or self._reader is None or not isinstance(self._shown, FoldedInputs):
+        """Show the inputs of a graph, or the directives of assembly, that were folded to a row; the cursor
+        goes to the same line.
+        """
+        if self.document is None or self._reader is None or self._shown.opened() is self._shown:
             return
-        line, lit = self._shown.line_of(self.body.cursor), self._lit
-        self._shown = EVERY_LINE
-        self._load_rows(self._reader, self.document, line)
-        self.body.marks = lit
-        self._show_title()
+        line, lit = self._line_of(self.body.cursor), self._lit
+        self._shown = self._shown.opened()
+        if self.document.kind == "graph":
+            self._load_rows(self._reader, self.document, line)
+        else:
+            self._load_text(text_of(self._reader, self.document), self.document.language, line)
+        self.show_links(lit)
 
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
         """Light these lines and bring ``anchor``, if there is one, into view. Posts nothing."""
         self._lit = lines
+        if self.picture:
+            if anchor is not None:
+                self.picture.show_near(lines, anchor)
+            self._show_title()
+            return
         self.body.marks = self.body.rows_of_lines(self._shown.rows_of(lines))
         if anchor is not None:
             below_kernel = self.document is not None and is_level(self.document)
@@ -270,7 +362,13 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._show_beginning)
+        self.call_after_refresh(self._lay_out_again)
+
+    def _lay_out_again(self) -> None:
+        """Lay out what depends on the width of the pane."""
+        if self.document is None and self._said:
+            self._code.load(wrapped_text(self._said, max(20, self._code.body_width)))
+        self._show_beginning()
 
     def _show_beginning(self) -> None:
         """Scroll sideways so that each lit line on screen shows some of its text: code may be indented so
@@ -298,7 +396,13 @@ class Pane(TellsUnreadable, Vertical):
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
-        if isinstance(self._shown, FoldedInputs) and self.body.cursor == 0:
+        if self.picture and self.document:
+            before = Place(self.document, self.picture.centre)
+            if self.picture.walk() and self.place:
+                self._show_title()
+                self.post_message(self.Walked(self, self.place, before))
+            return
+        if self._shown.is_fold(self.body.line_of_row(self.body.cursor)):
             self.unfold()
         elif self.place:
             self.post_message(self.Followed(self, self.place))
@@ -316,6 +420,8 @@ class Pane(TellsUnreadable, Vertical):
         body, document = self.body, self.document
         if not document or not document.line_count:
             return Content("")
+        if self.picture and self.picture.found:
+            return Content(f"{len(self.picture.found.nodes) - 1:,} around {self.picture.found.centre.name}")
         seen = len(self.lit)
         lit = f"▌{seen:,}" if self._lit else ""
         lit += f" of {len(self._lit):,}" if len(self._lit) > seen else ""

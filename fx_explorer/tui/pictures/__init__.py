@@ -1,1 +1,1 @@
-"""What draws the charts that stand above the rows of a view."""
+"""Pictures: charts above the rows of a view, and what is drawn in a pane."""

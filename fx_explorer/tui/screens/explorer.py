@@ -17,6 +17,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
+from fx_explorer.tui.assembly.machine_column import NO_MACHINE_WORDS
 from fx_explorer.tui.beside import Beside, Made, read_beside
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.commands import Keymap
@@ -84,7 +85,7 @@ class Explorer(ExplorerFrame):
 
     def help_topic(self) -> Topic:
         """Return the topic that help is about right now."""
-        return topic_of("outline" if self.outline.has_focus else self.view)
+        return topic_of("outline" if self.outline.has_focus else self.picture_here or self.view)
 
     # views and panes
 
@@ -352,6 +353,14 @@ class Explorer(ExplorerFrame):
             pane.toggle_wrap()
             self.notify("Long lines go on in the next row." if pane.wraps else "Each line is in one row again.")
 
+    def action_machine_words(self) -> None:
+        """Show or hide what the machine's code says beside each SASS instruction."""
+        pane = self.linked.active if self.view == "source" else None
+        if pane is None or pane.document is None or pane.document.language != "sass":
+            self.notify("Addresses and control bits are SASS's: go to a pane that shows it (p k).")
+        elif not pane.toggle_machine_words():
+            self.notify(NO_MACHINE_WORDS)
+
     # moving about
 
     def action_next_pane(self) -> None:
@@ -456,6 +465,13 @@ class Explorer(ExplorerFrame):
         place = links[0][1] if len(links) == 1 else await ask(self.app, Chooser("Follow", matching(choices)))
         if place:
             await self.go(place)
+
+    @on(Pane.Walked)
+    def walked(self, event: Pane.Walked) -> None:
+        """Follow the user from one node to another, so that going back leads to the node before."""
+        self.history.amend(Stop(self.view, event.before))
+        self.pane_moved(event)
+        self.remember()
 
     @conversation("inspect", "show all facts of the selection")
     async def action_inspect(self) -> None:

@@ -316,6 +316,12 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         return self.linked.active.body if self.linked.active else None
 
     @property
+    def picture_here(self) -> str:
+        """Return what the picture with the focus shows: ``neighbourhood``; empty where there is none."""
+        pane = self.linked.active if self.view == "source" else None
+        return "neighbourhood" if pane and pane.picture else ""
+
+    @property
     def table(self) -> TablePane | None:
         """Return the table of the current view; None where it is no table."""
         widget = self._view_widgets.get(self.view)
@@ -505,7 +511,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         place = self.place
         if self._headed != self.linked_selection.region:
             self._show_header()
-        self._footer.show_view(self.view, self._without(place))
+        self._footer.show_view(self.view, self._without(place), self.picture_here)
         if self.reader is None:
             return
         if self.outline.has_focus:
@@ -543,7 +549,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     def show_outline(self) -> None:
         """Show the outline where there is room, unless the user wished otherwise."""
-        panes = len(self.linked.panes) if self.view == "source" else 0
+        panes = self.linked.widths_wanted if self.view == "source" else 0
         fits = self.size.width >= max(MIN_CELLS_FOR_OUTLINE, OUTLINE_CELLS + panes * COMFORTABLE_PANE_CELLS)
         is_shown = fits if self.outline_wish is None else self.outline_wish
         self.outline.set_class(not is_shown, "-hidden")

@@ -21,7 +21,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
-from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_for, program
+from fx_explorer.tui.selection.presets import OF_GRAPH_SLOTS, ShowableDocuments, Slot, document_for, program
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
@@ -56,6 +56,7 @@ def compilation_of(selection: Selection, current: int) -> int:
 
 STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
     "graph": ("dynamo",),
+    "neighbourhood": ("dynamo",),
     "kernel": ("kernel", "output_code", "backend"),
     "dynamo": ("dynamo",),
     "forward": ("forward",),
@@ -95,7 +96,7 @@ def turned(selection: Selection, slot: Slot, shown: Document | None, showable: S
         return _source(selection, shown)
     if slot == "kernel":
         return _kernel(selection, shown, showable)
-    direction = selection.place.document.direction if slot == "graph" else ""
+    direction = selection.place.document.direction if slot in OF_GRAPH_SLOTS else ""
     is_elsewhere = shown is None or shown.compilation != showable.compilation
     if is_elsewhere or (shown and direction and shown.direction and shown.direction != direction):
         return document_for(slot, showable, direction) or shown

@@ -20,7 +20,7 @@ from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FoldedInputs, ShownLines
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
@@ -121,8 +121,6 @@ def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> 
     told = [counted(kinds[kind], kind) for kind in INPUT_KINDS if kinds[kind]]
     return ((f"{FOLDED_SIGN} {told[0]}", "muted"), (listed(told[1:]), "muted"), ("⏎ shows them", "muted"))
 
-
-FOLDED_SIGN = "▸"
 
 INPUT_KINDS = ("parameter", "buffer", "input", "size", "saved value", "gradient")
 

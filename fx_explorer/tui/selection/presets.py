@@ -16,7 +16,19 @@ from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
 from fx_explorer.analysis.published.stages import PROGRAM
 
 Slot = (
-    Literal["", "source", "graph", "kernel", "dynamo", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
+    Literal[
+        "",
+        "source",
+        "graph",
+        "neighbourhood",
+        "kernel",
+        "dynamo",
+        "forward",
+        "backward",
+        "joint",
+        "bytecode_original",
+        "bytecode_modified",
+    ]
     | model.FrontEndName
     | model.Level
 )
@@ -24,6 +36,7 @@ Slot = (
 PRESETS: dict[str, tuple[Slot, ...]] = {
     "source": ("source", "graph", "kernel"),
     "backward": ("forward", "backward"),
+    "neighbourhood": ("neighbourhood", "source", "kernel"),
     "joint": ("joint", "forward", "backward"),
     "front_ends": ("source", "dynamo", *model.FRONT_ENDS),
     "bytecode": ("source", "bytecode_original", "bytecode_modified"),
@@ -34,6 +47,7 @@ PRESETS: dict[str, tuple[Slot, ...]] = {
 MISSING: dict[Slot, str] = {
     "source": "The text of the source file was not kept, or this compilation has no file.",
     "graph": "No graph was recorded for this compilation yet.",
+    "neighbourhood": "No graph was recorded for this compilation yet.",
     "kernel": "No generated code was recorded for this compilation, and its backend published no program.",
     "dynamo": "No graph of Dynamo's was recorded for this compilation yet.",
     "forward": "No forward graph was recorded for this compilation.",
@@ -46,6 +60,9 @@ MISSING: dict[Slot, str] = {
     **dict.fromkeys(model.LEVELS, "Nothing is shown below the kernel yet."),
 }
 """What an empty pane says."""
+
+OF_GRAPH_SLOTS: tuple[Slot, ...] = ("graph", "neighbourhood")
+"""Slots that show the graph of the selection: its rows, or what is around the node."""
 
 _GRAPH_STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward", "joint", "pre_grad", "dynamo")
 """The graph nearest to the kernels first."""
@@ -83,7 +100,7 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
         return next(_graphs(showable.documents, ("dynamo",)), None)
     if slot in model.FRONT_ENDS:
         return next((one for one in showable.front_ends if one.title == model.FRONT_END_CALLS[slot]), None)
-    if slot == "graph":
+    if slot in OF_GRAPH_SLOTS:
         return _graph(showable.documents, direction)
     if slot in ("bytecode_original", "bytecode_modified"):
         return next((d for d in showable.documents if bytecode_slot(d) == slot), None)

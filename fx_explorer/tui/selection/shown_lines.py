@@ -1,5 +1,5 @@
 """Which lines of a document a pane shows: all; of a graph those of one region, or its inputs as one
-row; of a level below a kernel its code.
+row; of a level below a kernel its code, with the directives before it as one row.
 
 A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where
 the pane shows it.
@@ -7,14 +7,18 @@ the pane shows it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.model import LEVELS, Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import leading_placeholders
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.kernel_ir.directives import Run
 
 
 class ShownLines:
@@ -43,6 +47,20 @@ class ShownLines:
     def rows_of(self, lines: frozenset[int]) -> frozenset[int]:
         return lines if self.lines is None else frozenset(self._rows[line] for line in self.shown(lines))
 
+    # what is folded to a row, which Enter opens
+
+    def is_fold(self, row: int) -> bool:
+        """Return whether a row stands for several lines."""
+        return False
+
+    def folds(self, line: int) -> bool:
+        """Return whether a line is hidden in such a row, so that it has to be opened to show it."""
+        return False
+
+    def opened(self) -> ShownLines:
+        """Return the same with every line shown that was folded."""
+        return self
+
 
 EVERY_LINE = ShownLines()
 
@@ -63,6 +81,42 @@ class FoldedInputs(ShownLines):
     def rows_of(self, lines: frozenset[int]) -> frozenset[int]:
         return frozenset(map(self.row_of, lines))
 
+    def is_fold(self, row: int) -> bool:
+        return row == 0
+
+    def folds(self, line: int) -> bool:
+        return 0 < line < self.count
+
+    def opened(self) -> ShownLines:
+        return EVERY_LINE
+
+
+class FoldedDirectives(ShownLines):
+    """Shows the code of a level, and each run of directives as one row."""
+
+    def __init__(self, every: Sequence[int], runs: Sequence[Run]) -> None:
+        """``every``: the lines that are shown when all is open; the runs are places among them."""
+        starts = [run.start for run in runs]
+
+        def is_hidden(at: int) -> bool:
+            before = bisect_right(starts, at) - 1
+            return before >= 0 and runs[before].start < at < runs[before].stop
+
+        super().__init__([line for at, line in enumerate(every) if not is_hidden(at)])
+        self._every = every
+        self.words: Mapping[int, str] = {self.row_of(every[run.start]): run.words for run in runs}
+        """The row of a run → what it says."""
+
+    def is_fold(self, row: int) -> bool:
+        return row in self.words
+
+    def folds(self, line: int) -> bool:
+        is_code = bisect_left(self._every, line) < bisect_right(self._every, line)
+        return is_code and line not in self._rows
+
+    def opened(self) -> ShownLines:
+        return ShownLines(self._every)
+
 
 FEWEST_FOLDED = 6
 """So many inputs hide the first operation in a small pane. Fewer are worth seeing."""
@@ -77,7 +131,7 @@ def folded_inputs(reader: SessionReader, document: Document) -> ShownLines:
 def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
     """Return what a pane shows of a document while it is narrowed to ``region``."""
     if document.language in LEVELS and document.stage != "backend":
-        return ShownLines(_lines_of_code(document.language, text_of(reader, document)))
+        return _lines_of_code(document.language, text_of(reader, document))
     if document.kind != "graph":
         return EVERY_LINE
     if region is None:
@@ -85,16 +139,28 @@ def lines_in(reader: SessionReader, document: Document, region: RegionKey | None
     return ShownLines(positions_in(reader, document, region))
 
 
-def _lines_of_code(level: str, text: str) -> list[int]:
-    from fx_explorer.analysis.kernel_ir.code_lines import code_lines  # not needed for the first paint
-
-    return next((code_lines(one, text) for one in LEVELS if one == level), [])
+FOLDED_SIGN = "▸"
 
 
-def code_of(level: str, text: str, lines: Sequence[int]) -> str:
-    """Return these lines of a level, in as little room as they need."""
+def _lines_of_code(language: str, text: str) -> ShownLines:
+    # not needed for the first paint
+    from fx_explorer.analysis.kernel_ir.code_lines import code_lines
+    from fx_explorer.analysis.kernel_ir.directives import runs
+
+    level = next(one for one in LEVELS if one == language)
+    code = code_lines(level, text)
+    every = text.split("\n")
+    found = runs(level, [every[line] for line in code])
+    return FoldedDirectives(code, found) if found else ShownLines(code)
+
+
+def code_of(level: str, text: str, shown: ShownLines) -> str:
+    """Return the shown lines of a level, in as little room as they need."""
     from fx_explorer.analysis.kernel_ir.code_lines import without_margin
 
     every = text.split("\n")
-    shown = "\n".join(every[line] for line in lines)
-    return without_margin("sass", shown) if level == "sass" else shown
+    folded = shown.words if isinstance(shown, FoldedDirectives) else {}
+    lines = [every[line] for line in shown.lines or ()]
+    for row, words in folded.items():
+        lines[row] = f"{FOLDED_SIGN} {words}  ⏎ shows them"
+    return without_margin("sass", "\n".join(lines)) if level == "sass" else "\n".join(lines)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from fx_explorer.highlight import TAB_SIZE, Lines, printable
 from fx_explorer.tui.widgets.line_painter import Piece, crop
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.text_layout import AS_IT_IS, Indentation, WrappedRows, hanging
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, WrappedRows, hanging
 
 
 class CodeView(LineView):
@@ -17,7 +17,7 @@ class CodeView(LineView):
     of annotations.
 
     Lines count from 0, as everywhere in the application; the numbers that the user sees count from
-    1. Indentation can be folded and long lines wrapped. A wrapped line takes several rows, and what
+    1. Indentation can be folded, lines laid out in columns, and long ones wrapped. A wrapped line takes several rows, and what
     LineView calls a line is such a row (``line_of_row``, ``rows_of_line``).
     """
 
@@ -38,7 +38,7 @@ class CodeView(LineView):
         self._annotations: Mapping[int, Piece] = {}
         self._annotation_width = 0
         self._numbers: Sequence[int] | None = None
-        self._indentation = AS_IT_IS
+        self._layout: LineLayout = AS_IT_IS
         self._wraps = False
         self._wrapped: WrappedRows | None = None
         """The rows that lines take now; None where each has one. Cursor and marks count in these."""
@@ -52,15 +52,15 @@ class CodeView(LineView):
         *,
         line: int = 0,
         numbers: Sequence[int] | None = None,
-        indentation: Indentation = AS_IT_IS,
+        layout: LineLayout = AS_IT_IS,
     ) -> None:
         """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find
         looks again.
 
         ``numbers`` are the lines' own numbers, from 0, where the text leaves some out.
-        ``indentation`` says how much of it is shown; what is copied has all of it.
+        ``layout`` says how lines are shown; what is copied is the text as it is.
         """
-        self._lines, self._wrapped, self._indentation = Lines(text, language), None, indentation
+        self._lines, self._wrapped, self._layout = Lines(text, language), None, layout
         self._numbers = numbers
         self._annotations, self._annotation_width = {}, 0
         self.forget_place()
@@ -125,6 +125,7 @@ class CodeView(LineView):
 
     def _lay_out(self) -> None:
         """Lay the lines out for this width, with the cursor and what is lit on the same lines."""
+        self._layout = self._layout.fitted(self._row_room)
         line, lit = self.line_of_row(self.cursor), frozenset(map(self.line_of_row, self.marks))
         top = self.line_of_row(self.scroll_offset.y)
         is_wrapped = self._wraps and self._row_room > 0 and len(self._lines)
@@ -139,7 +140,7 @@ class CodeView(LineView):
         self.move_to(self.rows_of_line(line)[0])
 
     def on_resize(self) -> None:
-        if self._wraps:
+        if self._wraps or self._layout.fitted(self._row_room) != self._layout:
             self._lay_out()
 
     # what LineView asks
@@ -182,9 +183,9 @@ class CodeView(LineView):
     def line_tokens(self, row: int) -> Sequence[Piece]:
         rows = self._wrapped
         if rows is None:
-            return self._indentation.tokens(self._lines[row])
+            return self._layout.tokens(self._lines[row])
         line = rows.line_of(row)
-        tokens = self._indentation.tokens(self._lines[line])
+        tokens = self._layout.tokens(self._lines[line])
         start, stop = rows.part(row)
         if not start and stop is None:
             return tokens
@@ -203,7 +204,7 @@ class CodeView(LineView):
         return [self._shown_text(rows.line_of(row)) if rows.is_first(row) else "" for row in range(start, stop)]
 
     def _shown_text(self, line: int) -> str:
-        return self._indentation.text(self._lines.plain(line))
+        return self._layout.text(self._lines.plain(line))
 
     def line_text(self, row: int) -> str:
         return self._lines.raw(self.line_of_row(row))

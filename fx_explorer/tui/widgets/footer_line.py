@@ -39,6 +39,7 @@ class FooterLine(Cached):
         super().__init__()
         self._keymap = keymap
         self._view = ""
+        self._picture = ""
         self._first: tuple[str, ...] = ()
         self._without: frozenset[str] = frozenset()
 
@@ -48,10 +49,12 @@ class FooterLine(Cached):
             self._first = command_ids
             self.refresh(layout=True)
 
-    def show_view(self, view: str, without: Collection[str] = ()) -> None:
-        """Show the commands of a view, without those that do nothing for the row under the cursor."""
-        if (view, frozenset(without)) != (self._view, self._without):
-            self._view, self._without = view, frozenset(without)
+    def show_view(self, view: str, without: Collection[str] = (), picture: str = "") -> None:
+        """Show the commands of a view, without those that do nothing for the row under the cursor; those of
+        a picture in it, where the focus is on one.
+        """
+        if (view, frozenset(without), picture) != (self._view, self._without, self._picture):
+            self._view, self._without, self._picture = view, frozenset(without), picture
             self.refresh(layout=True)
 
     async def on_click(self, event: events.Click) -> None:
@@ -70,7 +73,10 @@ class FooterLine(Cached):
         tabs = tabs_content(self._view, self._keymap, " ")
         if tabs.cell_length > width:
             tabs = tabs_content(self._view, self._keymap, "")
-        keys = [key_content(command, self._keymap) for command in footer_commands(self._first, self._view, self._without)]
+        keys = [
+            key_content(command, self._keymap)
+            for command in footer_commands(self._first, self._picture or self._view, self._without)
+        ]
         room = width - tabs.cell_length - MARGIN
         wanted = sum(key.cell_length + 2 for key in keys) - 2
         if wanted <= room:

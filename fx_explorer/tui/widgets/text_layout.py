@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Protocol
 
 from rich.cells import cell_len
 
@@ -26,6 +27,19 @@ HANGING_CELLS = 2
 """How much further than its first row a wrapped line goes on."""
 
 LEAST_CELLS_A_ROW = 12
+
+
+class LineLayout(Protocol):
+    """How the lines of a text are laid out in a pane. What is copied is the text as it is."""
+
+    def fitted(self, room: int) -> LineLayout:
+        """Return the layout for a pane of so many cells; 0 while it has no width yet."""
+
+    def text(self, text: str) -> str:
+        """Return a line as it is shown."""
+
+    def tokens(self, tokens: Sequence[Piece]) -> Sequence[Piece]:
+        """Return the tokens of a line as they are shown."""
 
 
 class Indentation:
@@ -44,6 +58,10 @@ class Indentation:
         if self.step <= CELLS_A_LEVEL:
             return inner
         return inner // self.step * CELLS_A_LEVEL + min(inner % self.step, CELLS_A_LEVEL)
+
+    def fitted(self, room: int) -> Indentation:
+        """Return the same: indentation does not depend on the room."""
+        return self
 
     def text(self, text: str) -> str:
         """Return a line as it is shown."""

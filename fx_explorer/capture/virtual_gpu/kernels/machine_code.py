@@ -21,7 +21,7 @@ from fx_explorer.capture.virtual_gpu.cache_directories import cache_home, made
 from fx_explorer.capture.virtual_gpu.cache_trust import refuse_untrusted
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
 from fx_explorer.errors import WorkerError
-from fx_explorer.model import Gpu
+from fx_explorer.model import NVDISASM_OPTIONS, Gpu
 from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
 
 BYTES_OF_A_REGISTER = 4
@@ -63,10 +63,9 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassembled(cubin: bytes) -> str:
-    """Return SASS with the lines it is from, inlined ones too. Raises CannotBuild.
+    """Return SASS with the lines it is from, inlined ones too, and its encoding. Raises CannotBuild.
 
-    The dataflow analysis is left out: it takes a third of the time, and names branch targets only
-    for GPUs before Volta. The result is kept on disk, so that the same machine code in another
+    The result is kept on disk, so that the same machine code in another
     session takes no time.
     """
     kept = cache_home() / "virtual_gpu" / "sass" / f"{_key(cubin)}.sass"
@@ -75,7 +74,7 @@ def disassembled(cubin: bytes) -> str:
         refuse_untrusted(kept)
         return kept.read_text()
     with _as_file(cubin) as path:
-        text = _run("nvdisasm", "-gi", "-ndf", "-c", path)
+        text = _run("nvdisasm", *NVDISASM_OPTIONS, path)
     with contextlib.suppress(
         OSError, WorkerError
     ):  # the text that was asked for is there: a full disk is reported by whoever needs the disk
@@ -84,9 +83,10 @@ def disassembled(cubin: bytes) -> str:
 
 
 def _key(cubin: bytes) -> str:
-    """Return the cache key, which differs for another nvdisasm."""
+    """Return the cache key, which differs for another nvdisasm and other options."""
     tool = Path(_tool("nvdisasm"))
-    return hashlib.sha256(f"{tool} {tool.stat().st_mtime_ns}\0".encode() + cubin).hexdigest()
+    asked = f"{tool} {tool.stat().st_mtime_ns} {' '.join(NVDISASM_OPTIONS)}\0"
+    return hashlib.sha256(asked.encode() + cubin).hexdigest()
 
 
 def _keep(path: Path, text: str) -> None:

@@ -22,6 +22,11 @@ Inductor's cache on disk, which leaves nothing to time; ``library``: a library c
 beside templates.
 """
 
+NVDISASM_OPTIONS = ("-gi", "-ndf", "-c", "-hex")
+"""How machine code is disassembled: with the lines it is from, inlined ones too, and with its encoding. The
+dataflow analysis is left out: it takes a third of the time, and names branch targets only for GPUs before Volta.
+"""
+
 Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
 """A text below the Triton source, from the top down; ``ptx`` and ``sass`` on NVIDIA's GPUs,
 ``amdgcn`` on AMD's.

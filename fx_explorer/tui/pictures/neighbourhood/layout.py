@@ -1,0 +1,206 @@
+"""Where boxes, frames and lines of a neighbourhood stand, in cells. Pure data: nothing here draws.
+
+What one kernel fuses stands together, in a rectangle that nothing else is in, so that a frame can be drawn
+around it. The rectangles are put below each other, each as near to its neighbours as there is room.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fx_explorer.analysis.neighbourhood.around import Neighbourhood
+from fx_explorer.tui.pictures.neighbourhood.columns import Columns, Key, columns_of
+
+BOX_ROWS = 4
+"""A border above and below a name and a value."""
+
+WAY_ROWS = 1
+LEAST_BOX_CELLS, MOST_BOX_CELLS = 14, 28
+FRAME_CELLS = 2
+"""Between a frame and the boxes in it, with the frame."""
+
+LEAST_GAP = 2 * FRAME_CELLS + 2
+ROUNDS = 8
+"""How often the rectangles are moved half the way towards their neighbours: all of it, and two would change places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    x: int
+    y: int
+    width: int
+    height: int
+
+    @property
+    def middle(self) -> int:
+        """The row where lines begin and end."""
+        return self.y + (self.height - 1) // 2
+
+    def holds(self, x: int, y: int) -> bool:
+        return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything that is drawn."""
+
+    boxes: Mapping[Key, Box]
+    """Nodes, and what stands for further ones."""
+    frames: Mapping[int, Box]
+    """By the id of the kernel."""
+    ways: Mapping[Key, Box]
+    """Where edges pass over a column."""
+    lines: Sequence[tuple[Key, Key, int]]
+    """From, to, and the column of cells in which it goes up or down."""
+    columns: Mapping[Key, int]
+    width: int
+    height: int
+    """Of all of it, in cells and rows."""
+
+    def place(self, key: Key) -> Box:
+        return self.boxes[key] if key in self.boxes else self.ways[key]
+
+
+@dataclass
+class _Group:
+    """What stands together: a kernel's nodes, or one thing by itself."""
+
+    kernel: int
+    members: dict[int, list[Key]] = field(default_factory=lambda: defaultdict(list))
+    """By column."""
+    y: int = 0
+
+    @property
+    def span(self) -> range:
+        return range(min(self.members), max(self.members) + 1)
+
+    @property
+    def border(self) -> int:
+        return 1 if self.kernel else 0
+
+    @property
+    def height(self) -> int:
+        return 2 * self.border + max(sum(map(_rows, keys)) for keys in self.members.values())
+
+
+def _rows(key: Key) -> int:
+    return WAY_ROWS if key[0] == "way" else BOX_ROWS
+
+
+def laid_out(found: Neighbourhood, room: int) -> Picture:
+    """Lay a neighbourhood out for a pane of ``room`` cells. It may be wider: panes scroll."""
+    columns = columns_of(found)
+    groups = _groups(found, columns)
+    top = _stacked(groups, columns)
+    lanes = _lanes(columns)
+    lefts, width = _across(columns, lanes, room)
+    placed = {key: Box(lefts[columns.column[key]], y, width, _rows(key)) for key, y in top.items()}
+    turns = {key: lefts[column] + width + FRAME_CELLS + 1 + lane for (column, key), lane in lanes.items()}
+    frames = {group.kernel: _frame(group, lefts, width) for group in groups if group.kernel}
+    drawn = [*placed.values(), *frames.values()]
+    return Picture(
+        {key: box for key, box in placed.items() if key[0] != "way"},
+        frames,
+        {key: box for key, box in placed.items() if key[0] == "way"},
+        [(one, other, turns[one]) for one, other in columns.lines],
+        columns.column,
+        max(box.x + box.width for box in drawn) + FRAME_CELLS,
+        max(box.y + box.height for box in drawn),
+    )
+
+
+def _across(columns: Columns, lanes: Mapping[tuple[int, Key], int], room: int) -> tuple[dict[int, int], int]:
+    """Return the first cell of each column, and the cells of a box."""
+    every = range(min(columns.column.values()), max(columns.column.values()) + 1)
+    gaps = {at: LEAST_GAP + sum(column == at for column, _ in lanes) for at in every}
+    free = room - 2 * FRAME_CELLS - sum(gaps.values())
+    width = max(LEAST_BOX_CELLS, min(MOST_BOX_CELLS, free // len(every)))
+    lefts, x = {}, FRAME_CELLS
+    for at, gap in gaps.items():
+        lefts[at] = x
+        x += width + gap
+    return lefts, width
+
+
+def _groups(found: Neighbourhood, columns: Columns) -> list[_Group]:
+    """Return what stands together. An edge within one kernel stays in its frame."""
+    kernel_of: dict[Key, int] = {("node", node): kernel.id for node, kernel in found.kernels.items()}
+    before = {other: one for one, other in columns.lines if other[0] == "way"}
+    after = {one: other for one, other in columns.lines if one[0] == "way"}
+    by_kernel: dict[int, _Group] = {}
+    groups: list[_Group] = []
+    for key, column in columns.column.items():
+        kernel = kernel_of.get(key, 0)
+        if key[0] == "way":
+            begins, ends = _end(key, before), _end(key, after)
+            kernel = kernel_of.get(begins, 0) if kernel_of.get(begins, 0) == kernel_of.get(ends, 0) else 0
+        group = by_kernel.get(kernel) if kernel else None
+        if group is None:
+            group = _Group(kernel)
+            groups.append(group)
+            if kernel:
+                by_kernel[kernel] = group
+        group.members[column].append(key)
+    return groups
+
+
+def _end(key: Key, following: Mapping[Key, Key]) -> Key:
+    while key[0] == "way":
+        key = following[key]
+    return key
+
+
+def _stacked(groups: list[_Group], columns: Columns) -> dict[Key, int]:
+    """Return the first row of everything."""
+    neighbours: dict[Key, list[Key]] = defaultdict(list)
+    for one, other in columns.lines:
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    top: dict[Key, int] = {}
+    for group in groups:
+        _place(group, 0, top)
+    wanted = {id(group): float(at) for at, group in enumerate(groups)}
+    for _ in range(ROUNDS):
+        bottom: dict[int, int] = defaultdict(int)
+        for group in sorted(groups, key=lambda one: wanted[id(one)]):
+            free = max(bottom[column] for column in group.span)
+            _place(group, max(free, round(wanted[id(group)])), top)
+            bottom.update(dict.fromkeys(group.span, group.y + group.height))
+        for group in groups:
+            inside = {key for keys in group.members.values() for key in keys}
+            far = [top[other] + _rows(other) / 2 for key in inside for other in neighbours[key] if other not in inside]
+            wanted[id(group)] = (group.y + sum(far) / len(far) - group.height / 2) / 2 if far else group.y
+    first = min(group.y for group in groups)
+    for group in groups:
+        group.y -= first
+    return {key: y - first for key, y in top.items()}
+
+
+def _place(group: _Group, y: int, top: dict[Key, int]) -> None:
+    """Put a group's members below each other, each column in the middle of the group's height."""
+    group.y = y
+    inner = group.height - 2 * group.border
+    for keys in group.members.values():
+        at = y + group.border + (inner - sum(map(_rows, keys))) // 2
+        for key in keys:
+            top[key] = at
+            at += _rows(key)
+
+
+def _frame(group: _Group, lefts: Mapping[int, int], width: int) -> Box:
+    left, right = lefts[group.span[0]], lefts[group.span[-1]] + width
+    return Box(left - FRAME_CELLS, group.y, right - left + 2 * FRAME_CELLS, group.height)
+
+
+def _lanes(columns: Columns) -> dict[tuple[int, Key], int]:
+    """Return which of the ways up and down right of a column each beginning of lines takes."""
+    lanes: dict[tuple[int, Key], int] = {}
+    used: dict[int, int] = defaultdict(int)
+    for one, _ in columns.lines:
+        column = columns.column[one]
+        if (column, one) not in lanes:
+            lanes[column, one] = used[column]
+            used[column] += 1
+    return lanes

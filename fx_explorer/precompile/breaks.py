@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import torch
 
-from fx_explorer.capture.dynamo.breaks.reports import BreakReport, parse_break
+from fx_explorer.torch_texts.break_report import BreakReport, parse_break
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
 from fx_explorer.precompile.errors import GraphBreakError
 

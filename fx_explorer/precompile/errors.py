@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.capture.dynamo.breaks.reports import BreakReport
+from fx_explorer.torch_texts.break_report import BreakReport
 from fx_explorer.errors import FxExplorerError
 
 

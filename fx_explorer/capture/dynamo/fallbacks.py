@@ -21,7 +21,7 @@ from torch._dynamo import compiled_autograd, convert_frame
 from torch._dynamo.exc import Unsupported, UserError
 
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
-from fx_explorer.capture.dynamo.breaks.reports import parse_break
+from fx_explorer.torch_texts.break_report import parse_break
 from fx_explorer.capture.recording.function_names import name_of_compiled
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources

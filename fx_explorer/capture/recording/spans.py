@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Notice, Span
+from fx_explorer.torch_texts.events import STAGE_OF_EVENT
 
 PASS = "pass."
 """Prefix of torch's names for passes (``GraphTransformObserver``,
@@ -39,7 +39,7 @@ class Spans:
         phase, event_name = event["ph"], event["name"]
         time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
         open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
-        stage = stages.STAGE_OF_EVENT.get(event_name)
+        stage = STAGE_OF_EVENT.get(event_name)
         if phase == "B":
             open_events.append((time_s, self._recording.of(name).variant if name else 0))
             if stage:

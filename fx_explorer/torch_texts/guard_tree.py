@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer.model import Origin
 
@@ -25,6 +25,9 @@ class PrintedCheck:
     code: str
     note: str
     """torch's remark: the user's code, and ``FILE:LINE in FUNCTION`` with the end of the path."""
+
+    is_of_sizes: bool = False
+    """Whether it relates sizes: such checks stand beside the tree, and are run last."""
 
 
 _LINE = re.compile(r"(?P<depth>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<rest>.*))?$")
@@ -43,8 +46,25 @@ _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
 _LIBRARY = re.compile(r"^__(?:import_|builtins)")
 
 
+_OF_SEVERAL_LINES = ("DIMENSION_DYNAMIC_MARKING_GUARD",)
+"""Checks of several conditions, each of which torch prints on a line of its own."""
+
+
 def read_checks(text: str) -> Iterator[PrintedCheck]:
-    """Yield the checks of a printed tree, in its order."""
+    """Yield the checks of a printed tree, in its order; what one check asks in several lines is one."""
+    waiting: PrintedCheck | None = None
+    for check in _lines(text):
+        if waiting and check.kind in _OF_SEVERAL_LINES and (check.kind, check.source) == (waiting.kind, waiting.source):
+            waiting = replace(waiting, code=f"{waiting.code} and {check.code}")
+            continue
+        if waiting:
+            yield waiting
+        waiting = check
+    if waiting:
+        yield waiting
+
+
+def _lines(text: str) -> Iterator[PrintedCheck]:
     reached: list[tuple[int, str, str]] = []
     for line in text.split("\n"):
         found = _LINE.match(line)
@@ -57,6 +77,8 @@ def read_checks(text: str) -> Iterator[PrintedCheck]:
         if "Manager" in kind:
             reached.append((depth, source["source"] if source else "", value_type["type"] if value_type else ""))
             continue
+        if not rest:  # a check on several values is told at the first, and named at the others
+            continue
         _, looked_at, of_type = reached[-1] if reached else (0, "", "")
         code, _, note = rest.partition("  # ")
         is_of_value = looked_at not in ("", "L", "G")
@@ -66,6 +88,7 @@ def read_checks(text: str) -> Iterator[PrintedCheck]:
             of_type if is_of_value else "",
             _CHECK_TYPE.sub("", code).strip() if kind.endswith("_MATCH") and kind != "TENSOR_MATCH" else code.strip(),
             note.strip(),
+            is_of_sizes=kind == "SYMBOLIC_SHAPE_GUARD" or depth == 0,
         )
 
 
@@ -81,7 +104,7 @@ def origin_of(check: PrintedCheck) -> Origin:
     """Return where the checked value comes from, as far as its text tells: the model that a method belongs to
     is called ``self``.
     """
-    if check.kind == "SYMBOLIC_SHAPE_GUARD":
+    if check.is_of_sizes:
         return "shapes"
     root = _ROOT.search(check.source or check.code)
     if root is None:

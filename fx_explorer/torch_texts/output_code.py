@@ -37,7 +37,8 @@ class PrintedKernel:
 
 
 _BEGINS = re.compile(
-    r"^(?P<name>\w+) = async_compile\.(?P<how>triton|cpp_pybinding|cpp|cuda|pallas|cutedsl)\((?P<before>.*?)(?:r)?(?P<quotes>'''|\"\"\")$"
+    r"^(?P<name>\w+) = async_compile\.(?P<how>triton|cpp_pybinding|cpp|cuda|pallas|cutedsl)"
+    r"\(.*?r?(?P<quotes>'''|\"\"\")$"
 )
 
 _LANGUAGES: dict[str, KernelLanguage] = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cpp"}
@@ -49,7 +50,8 @@ _HANDLES = re.compile(r"^\s*# \[Provenance debug handles\] (?P<handles>.+)$")
 _RUNS = re.compile(r"^\s*(?:\w+ = )?(?P<name>\w+)(?:\.run)?\(")
 
 _LIBRARY = re.compile(
-    r"^\s*(?:[\w, ]+ = )?(?P<name>extern_kernels\.\w+|torch\.ops\.(?!inductor\.)\w+\.\w+(?:\.\w+)?|aten\.\w+(?:\.\w+)?|_quantized\.\w+)\("
+    r"^\s*(?:[\w, ]+ = )?"
+    r"(?P<name>extern_kernels\.\w+|torch\.ops\.(?!inductor\.)\w+\.\w+(?:\.\w+)?|aten\.\w+(?:\.\w+)?|_quantized\.\w+)\("
 )
 
 

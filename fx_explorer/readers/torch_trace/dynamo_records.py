@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from fx_explorer.model import NOT_MEASURED, Frame, GraphBreak, GuardCheck, Metric, Recompile, Symbol, SymbolEvent, SymbolEventKind
+from fx_explorer.model import (
+    NOT_MEASURED,
+    Frame,
+    GraphBreak,
+    GuardCheck,
+    Metric,
+    Recompile,
+    Symbol,
+    SymbolEvent,
+    SymbolEventKind,
+)
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.places import Places, is_torch
 from fx_explorer.readers.torch_trace.records import Record
@@ -143,9 +153,7 @@ class DynamoRecords:
         frames = self._user(content)
         user = self._places.user_frame(frames)
         place = (user.file, user.line) if user else ("", 0)
-        event = SymbolEvent(
-            0, compilation, _EVENTS[record.kind], names, expression, reason, *place, attempt=record.attempt
-        )
+        event = SymbolEvent(0, compilation, _EVENTS[record.kind], names, expression, reason, *place, attempt=record.attempt)
         if event not in self._told:  # the same is asked again and again, at the same line
             self._told.add(event)
             self._writer.add(replace(event, stack=self._places.stack(frames)))

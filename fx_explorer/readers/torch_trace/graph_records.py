@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from fx_explorer.model import AFTER_PASSES, Direction, Frame, Graph, How, Link, Node, Stage
+from fx_explorer.model import AFTER_PASSES, Direction, Frame, Graph, Link, Node, Stage
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
@@ -120,9 +120,7 @@ class GraphRecords:
             return 0, 0, 0
         return self._places.stack((frame,)), self._places.file(frame.file), frame.line
 
-    def _links(
-        self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]
-    ) -> Iterator[Link]:
+    def _links(self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]) -> Iterator[Link]:
         """Yield the links that equal names make: a graph after passes was copied from the one before, and so was a
         graph that AOTAutograd cut out of the joint one.
         """
@@ -133,17 +131,19 @@ class GraphRecords:
             earlier = (("joint", ""),)
         elif stage == "post_grad":
             earlier = (("backward" if direction == "backward" else "forward", direction),)
-        how: How = "name"
         for key in earlier:
             parents = known.by_stage.get(key, {})
-            yield from (Link(node, parents[name], how) for name, node in ids.items() if name in parents and name != "output")
+            yield from (Link(node, parents[name], "name") for name, node in ids.items() if name in parents and name != "output")
 
 
 def _closest(inputs: tuple[str, ...], candidates: dict[Direction, tuple[str, ...]]) -> Direction:
     """Return which of AOTAutograd's graphs has these inputs, or most of them."""
     wanted = set(inputs)
-    ranked = sorted(candidates, key=lambda direction: -len(wanted & set(candidates[direction])) + len(wanted ^ set(candidates[direction])) / 1e6)
-    return ranked[0] if ranked else ""
+
+    def distance(direction: Direction) -> int:
+        return len(wanted ^ set(candidates[direction]))
+
+    return min(candidates, key=distance, default="")
 
 
 def _called(node: PrintedNode, children: Iterable[str], graph: PrintedGraph) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from fx_explorer.session import SessionWriter
 
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<frozen")
 
-_TORCH = re.compile(r"(?:site-packages|dist-packages)/torch/|(?:^|/)torch/(?:_dynamo|_inductor|_functorch|nn|_ops\.py|autograd|fx|utils)\b")
+_TORCH = re.compile(
+    r"(?:site-packages|dist-packages)/torch/|(?:^|/)torch/(?:_dynamo|_inductor|_functorch|nn|_ops\.py|autograd|fx|utils)\b"
+)
 
 NOT_HERE = "the log has no source files, only the lines that it names"
 
@@ -41,7 +43,9 @@ class Places:
         """Return the frames of a structured stack."""
         entries = [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
         return tuple(
-            Frame(self._path(entry.get("filename")), _int(entry.get("line")), str(entry.get("name")), str(entry.get("loc") or ""))
+            Frame(
+                self._path(entry.get("filename")), _int(entry.get("line")), str(entry.get("name")), str(entry.get("loc") or "")
+            )
             for entry in entries
         )
 

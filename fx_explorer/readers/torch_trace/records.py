@@ -25,7 +25,17 @@ _BEGINS = re.compile(
 
 _RANK = re.compile(rb"\[rank\d+\]:\s?(?=\t)")
 
-ABOUT = ("frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "rank", "has_payload", "stack", "pathname", "lineno")
+ABOUT = (
+    "frame_id",
+    "frame_compile_id",
+    "attempt",
+    "compiled_autograd_id",
+    "rank",
+    "has_payload",
+    "stack",
+    "pathname",
+    "lineno",
+)
 """Keys of a record that say what it is about. The other one is its kind."""
 
 

@@ -54,9 +54,7 @@ def value_of(annotation: str) -> Value:
     if not found:
         return Value(text=annotation)
     stride = found["stride"]
-    return Value(
-        found["dtype"], _sizes(found["shape"]), None if stride is None else _sizes(stride), found["device"] or ""
-    )
+    return Value(found["dtype"], _sizes(found["shape"]), None if stride is None else _sizes(stride), found["device"] or "")
 
 
 def _sizes(text: str) -> tuple[str, ...]:
@@ -107,7 +105,9 @@ def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
     """
     overload = _OVERLOAD.fullmatch(expression)
     if overload:
-        return Operation("call_function", overload["target"], overload["arguments"])
+        name = overload["target"]
+        target = f"torch.ops.{name}" if name.startswith("higher_order.") else name
+        return Operation("call_function", target, overload["arguments"])
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -167,17 +167,17 @@ class _Reader:
         self._add_input(graph, name, annotation)
 
     def _changes_in_place(self, graph: PrintedGraph, change: str, named: str) -> bool:
-        """Add the node of ``x += y;  iadd = x`` or ``x[0] = y;  setitem = x``."""
-        name = named.partition(" = ")[0]
-        in_place, stored = _IN_PLACE.fullmatch(change), _STORED.fullmatch(change)
-        if not name.isidentifier() or not (in_place or stored):
+        """Add the node of ``x += y;  iadd: "f32[8]" = x`` or ``x[0] = y;  setitem = x``."""
+        result, in_place, stored = _STATEMENT.fullmatch(named), _IN_PLACE.fullmatch(change), _STORED.fullmatch(change)
+        if not result or not (in_place or stored):
             return False
         if in_place:
             target, arguments = _IN_PLACE_NAMES[in_place["operator"]], f"{in_place['left']}, {in_place['right']}"
         else:
             assert stored is not None
             target, arguments = "setitem", f"{stored['taken']}, {stored['index']}, {stored['value']}"
-        self._add_call(graph, name, "", Operation("call_function", f"_operator.{target}", arguments))
+        operation = Operation("call_function", f"_operator.{target}", arguments)
+        self._add_call(graph, result["name"], result["annotation"] or "", operation)
         return True
 
     def _computes(self, graph: PrintedGraph, statement: str) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 
 from fx_explorer.capture.dynamo.guards.recompiles import count_failed
 from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
-from fx_explorer.torch_texts.recompile_reason import parse_reason
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Recompile
+from fx_explorer.torch_texts.recompile_reason import parse_reason
 
 
 def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:

@@ -73,6 +73,7 @@ counted.
 OTHERS = ": other things, of which only the number is kept"
 """The text that takes the place of torch's words for all that is beyond that limit."""
 
+
 def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     """Evaluate what torch's own check evaluates. Everything is empty when no guard of this code
     fails.

@@ -23,11 +23,11 @@ from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.given_callables import being_compiled, is_wrapper
 from fx_explorer.capture.recording.rows.error_lines import one_line
-from fx_explorer.capture.recording.rows.sources import parse_stack
 from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
 from fx_explorer.model import Artifact, Failure, Frame, Metric, Stage, Status
+from fx_explorer.torch_texts.stacks import parse_stack
 
 LARGE_METRICS = (
     "inductor_provenance",

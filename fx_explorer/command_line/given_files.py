@@ -1,8 +1,8 @@
 """The files that a command line names as TARGET, A or B: what each is by its content, before anything of it is loaded.
 
-A package of AOTInductor becomes a session of its texts. An ``ExportedProgram`` is loaded by the
-worker, which can run code of whoever made it, so ``--trust`` is asked for; the app asks by itself.
-What a command has no use for is refused here.
+A package of AOTInductor becomes a session of its texts, and a TORCH_TRACE log one of what torch says in it. An
+``ExportedProgram`` is loaded by the worker, which can run code of whoever made it, so ``--trust`` is asked for; the app
+asks by itself. What a command has no use for is refused here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
 
 
 def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> None:
-    """Put a session in the place of a package among the targets. ``until`` removes it.
+    """Put a session in the place of a package or a log among the targets. ``until`` removes it.
 
     Raises UnreadableProgramError for a file that cannot be what its name or beginning says, and UsageError for
     an ExportedProgram without ``--trust`` and for what the command has no use for.
@@ -43,10 +43,12 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 
 
 def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
-    """Return the session that was made of a package; None for any other target, which stays as it is."""
+    """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
     file, name = split_target(target)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
+    if kind_of_file(file).kind == "log":
+        return _log(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
             SessionReader(file).close()  # what cannot be read is told first
@@ -81,6 +83,21 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
     session = Path(folder) / f"{file.stem}.fxs"
     write_package_session(archive, session)
     arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
+    return session
+
+
+def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
+    """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for commands that compile."""
+    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files
+
+    if command in TAKE_NO_SESSION:
+        raise UsageError(
+            f"fx-explorer {command} is for targets: {log} is what torch wrote of a program. Look at it with: fx-explorer {log}"
+        )
+    folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
+    session = Path(folder) / f"{log.name.partition('.')[0]}.fxs"
+    read_log(log, session)
+    arguments.packages = {**getattr(arguments, "packages", {}), str(session): log}
     return session
 
 

@@ -58,9 +58,7 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
 
 
 def is_session(target: str) -> bool:
-    """Return whether X is a saved session and not a target. Raises UsageError for a log, which
-    cannot be read yet.
-    """
+    """Return whether X is a saved session and not a target. Raises UsageError for a directory."""
     path = Path(target)
     found = kind_of_file(path)
     if found.kind == "sqlite":
@@ -73,7 +71,7 @@ def is_session(target: str) -> bool:
     if path.suffix.lower() == SUFFIX:
         return False
     if found.kind == "directory":
-        raise UsageError(f"{target} is a directory; reading TORCH_TRACE logs is not supported yet. Give a target or a session.")
-    if found.kind == "log" or (path.suffix == ".log" and found.kind == "text"):
-        raise UsageError(f"{target} is a log; reading TORCH_TRACE logs is not supported yet. Give a target or a session.")
+        raise UsageError(f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in it.")
+    if path.suffix == ".log" and found.kind == "text":
+        raise UsageError(f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a target or a session.")
     return False

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import torch
 
-from fx_explorer.capture.dynamo.breaks.reports import BreakReport, parse_break
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
 from fx_explorer.precompile.errors import GraphBreakError
+from fx_explorer.torch_texts.break_report import BreakReport, parse_break
 
 _RAN = (
     "They were found by running a deep copy of the model on copies of the inputs: what the model prints, it printed once more. "

@@ -11,8 +11,8 @@
 
 from __future__ import annotations
 
-from fx_explorer.capture.dynamo.breaks.reports import BreakReport
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.torch_texts.break_report import BreakReport
 
 
 class PrecompileError(FxExplorerError):

@@ -21,13 +21,13 @@ from torch._dynamo import compiled_autograd, convert_frame
 from torch._dynamo.exc import Unsupported, UserError
 
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
-from fx_explorer.capture.dynamo.breaks.reports import parse_break
 from fx_explorer.capture.recording.function_names import name_of_compiled
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Fallback, FallbackKind, Frame
+from fx_explorer.torch_texts.break_report import parse_break
 
 _TOLD_ELSEWHERE = (
     "an error was suppressed",

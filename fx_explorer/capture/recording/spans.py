@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fx_explorer.capture.compile_time.line_clock import LineClock
-from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Notice, PhaseLine, Span
+from fx_explorer.torch_texts.events import STAGE_OF_EVENT
 
 PASS = "pass."
 """Prefix of torch's names for passes (``GraphTransformObserver``,
@@ -40,7 +40,7 @@ class Spans:
         phase, event_name = event["ph"], event["name"]
         time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
         phases = self._recording.phases
-        stage = stages.STAGE_OF_EVENT.get(event_name)
+        stage = STAGE_OF_EVENT.get(event_name)
         if phase == "B":
             phases.begin(event_name, time_s, self._recording.of(name).variant if name else 0)
             if stage:

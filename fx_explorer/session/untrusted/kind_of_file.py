@@ -28,11 +28,13 @@ BEGINNING = 4096
 
 SQLITE_HEADER = b"SQLite format 3\0"
 
+_GZIP = b"\x1f\x8b"
+
 _ZIP = b"PK\x03\x04"
 
 _EMPTY_ZIP = b"PK\x05\x06"
 
-_LOG_LINE = re.compile(rb"^[VIWE]\d{4} \d\d:\d\d:\d\d")
+_LOG_LINE = re.compile(rb"^(?:\[rank\d+\]:\s?)?[VIWE]\d{4} \d\d:\d\d:\d\d")
 """How torch's structured trace begins a record (torch/_logging/_internal.py,
 TorchLogsFormatter).
 """
@@ -67,7 +69,7 @@ class FileKind:
 
 
 _BINARY: tuple[tuple[bytes, str, str], ...] = (
-    (b"\x1f\x8b", "compressed with gzip", "Unpack it first: gunzip -k {file}"),
+    (_GZIP, "compressed with gzip", "Unpack it first: gunzip -k {file}"),
     (b"BZh", "compressed with bzip2", "Unpack it first: bunzip2 -k {file}"),
     (b"\xfd7zXZ", "compressed with xz", "Unpack it first: unxz -k {file}"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it first: unzstd {file}"),
@@ -77,6 +79,8 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
     (b"\xfe\xff", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
 )
 """Beginning → what such a file is, and what to do with it."""
+
+_LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
 
 _CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
 
@@ -106,6 +110,8 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return FileKind("sqlite", "an SQLite database", "If it is a session, look at it with: fx-explorer {file}")
     if start.startswith((_ZIP, _EMPTY_ZIP)):
         return _archive(file)
+    if start.startswith(_GZIP) and _LOG_LINE.match(_unpacked(start)):
+        return _LOG
     known = next(((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)), None)
     if known:
         return FileKind("binary", *known)
@@ -117,6 +123,16 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
             return FileKind("binary", "a zip archive for Python to run", "Unpack it and name its directory")
         return FileKind("binary", "binary data")
     return _text(file, start)
+
+
+def _unpacked(start: bytes) -> bytes:
+    """Return how a file packed with gzip begins; empty where that cannot be told."""
+    import zlib  # here, since few targets are packed
+
+    try:
+        return zlib.decompressobj(wbits=31).decompress(start, BEGINNING)
+    except zlib.error:
+        return b""
 
 
 def _archive(file: Path) -> FileKind:
@@ -156,7 +172,7 @@ def program_of(names: set[str]) -> str:
 
 def _text(file: Path, start: bytes) -> FileKind:
     if _LOG_LINE.match(start):
-        return FileKind("log", "a TORCH_TRACE log", f"Reading logs is not supported yet. {GIVE_A_TARGET}")
+        return _LOG
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):
         return FileKind("text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}")
     return FileKind("text", "JSON" if _is_json(start) else "text")

@@ -13,9 +13,9 @@ from fx_explorer import model
 from fx_explorer.analysis.guards.guard_tree import explained_checks
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.recompiles.causes import causes, recompiles
-from fx_explorer.capture.dynamo.guards import recompiles as capture
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, schema
+from fx_explorer.torch_texts import recompile_reason as capture
 from fx_explorer.tui.views.guards import guards_table
 from tests.capture.recorded import Compile, failures, record
 

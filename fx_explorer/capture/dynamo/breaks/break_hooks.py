@@ -24,7 +24,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
 from torch._dynamo.variables.lists import BaseListVariable
 
-from fx_explorer.capture.dynamo.breaks.reports import BreakContext, Extent, breaking, plain_name
+from fx_explorer.capture.dynamo.breaks.break_context import BreakContext, Extent, breaking, plain_name
 from fx_explorer.capture.recording.rows.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fx_explorer.capture.dynamo.breaks.reports import BreakReport
+from fx_explorer.torch_texts.break_report import BreakReport
 
 _PLACEHOLDER = ("{", "_explanation", '"')
 

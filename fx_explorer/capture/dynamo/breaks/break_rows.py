@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fx_explorer.capture.dynamo.breaks.break_context import breaking_now
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
-from fx_explorer.capture.dynamo.breaks.reports import breaking_now, parse_break
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import GraphBreak, Notice
+from fx_explorer.torch_texts.break_report import parse_break
 
 
 def add_break(recording: Recording, name: str, payload: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from torch._dynamo import convert_frame
 from torch._dynamo.output_graph import OutputGraph
 
-from fx_explorer.capture.dynamo.breaks.reports import RESUME
+from fx_explorer.capture.dynamo.breaks.break_context import RESUME
 from fx_explorer.capture.dynamo.bytecode.graph_calls import call_offsets, graph_of, in_words, link_calls, source_lines
 from fx_explorer.capture.dynamo.bytecode.instructions import BytecodeInstruction, handled, instructions
 from fx_explorer.capture.dynamo.bytecode.jumps import gutter

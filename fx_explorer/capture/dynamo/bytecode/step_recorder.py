@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fx_explorer.capture.dynamo.breaks.reports import RESUME
+from fx_explorer.capture.dynamo.breaks.break_context import RESUME
 from fx_explorer.capture.dynamo.bytecode.listing import without_uuid
 from fx_explorer.capture.dynamo.bytecode.stack_depths import effect, stack_depths
 from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode

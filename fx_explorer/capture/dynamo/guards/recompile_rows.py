@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from fx_explorer.capture.dynamo.guards.recompiles import count_failed
 from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
-from fx_explorer.capture.recording.rows.sources import parse_stack
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Recompile
-
-_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
+from fx_explorer.torch_texts.recompile_reason import parse_reason
 
 
 def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:
@@ -33,17 +30,12 @@ def _add(recording: Recording, name: str, found: FailedGuard) -> None:
     """Add the row of a text ``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user
     stack below (torch/_dynamo/guards.py).
     """
-    reason, value = found.reason, found.value
-    of, _, failed = reason.partition(": ")
-    first, _, below = failed.partition("\n")
-    where = _USER_LINE.search(first)
-    guard = first[: where.start()].strip() if where else first.strip()
+    value, reason = found.value, parse_reason(found.reason)
     sources = recording.sources
-    user = sources.user_frame(parse_stack(below))
+    user = sources.user_frame(reason.frames)
+    file, line = (user.file, user.line) if user else (sources.complete(reason.file), reason.line)
     compilation = recording.compilation_id(name)
-    if user:
-        file, line = user.file, user.line
-    else:
-        file, line = (sources.complete(where["file"]), int(where["line"])) if where else ("", 0)
-    row = Recompile(0, compilation, of, reason, guard, file, line, value.source, value.old, value.new, found.times)
+    row = Recompile(
+        0, compilation, reason.of, found.reason, reason.guard, file, line, value.source, value.old, value.new, found.times
+    )
     recording.writer.add(row)

@@ -25,6 +25,7 @@ from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.rows.described import described
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.torch_texts.recompile_reason import what_failed
 
 
 def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -71,18 +72,6 @@ counted.
 
 OTHERS = ": other things, of which only the number is kept"
 """The text that takes the place of torch's words for all that is beyond that limit."""
-
-_ABOUT = re.compile(r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)")
-
-
-def what_failed(reason: str) -> str:
-    """Return what a guard failed on: ``tensor 'x' size mismatch at index 0``,
-    ``___check_obj_id(g.__code__``, ``k`` for ``0/3: k == 2  # …``. It is equal for guards that
-    failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation
-    of a function.
-    """
-    found = _ABOUT.match(reason)
-    return found["about"] if found else reason
 
 
 def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import linecache
 import os
-import re
 import site
 import sys
 import sysconfig
@@ -20,10 +19,7 @@ from typing import NamedTuple
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Frame, SourceFile, Stack
 from fx_explorer.session import SessionWriter
-
-_FRAME = re.compile(
-    r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?:(?P<code> {4,}(?! *File ").*)\n?)?', re.M
-)
+from fx_explorer.torch_texts.stacks import parse_stack
 
 _OWN = (f"{Path(__file__).parents[3]}{os.sep}", "<frozen")
 """Frames of ours and of the import system. They are in every stack and belong to nobody's model."""
@@ -47,13 +43,6 @@ def _library_roots() -> tuple[str, ...]:
 def _torch_root() -> str:
     """Return the folder of torch, with a separator: torchvision beside it is another package."""
     return f"{Path(sys.modules['torch'].__file__ or '').parent}{os.sep}"
-
-
-def parse_stack(text: str) -> tuple[Frame, ...]:
-    """Return the frames of a traceback text, outermost first."""
-    return tuple(
-        Frame(m["file"], int(m["line"]), m["function"].strip(), (m["code"] or "").strip()) for m in _FRAME.finditer(text)
-    )
 
 
 class Place(NamedTuple):

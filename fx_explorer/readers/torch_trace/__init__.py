@@ -1,0 +1,5 @@
+"""Logs that torch writes for ``TORCH_TRACE``, as sessions."""
+
+from fx_explorer.readers.torch_trace.read_log import read_log
+
+__all__ = ["read_log"]

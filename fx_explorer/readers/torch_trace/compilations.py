@@ -1,0 +1,220 @@
+"""The compilations of a log: when they began, how they ended, and how long their phases took."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fx_explorer.model import Artifact, ArtifactKind, Compilation, Direction, Failure, Metric, Span, Stage, Status
+from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts.events import STAGE_OF_EVENT
+
+NOT_IN_LOG = "the log has no record of it"
+
+_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward", "pre_grad", "post_grad", "schedule", "output_code", "kernel")
+
+_LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
+"""Kinds of failures after which Dynamo leaves the frame to Python."""
+
+_NUMBERS = re.compile(r"(?:!\d+/)?(?P<frame>\d+)/(?P<recompile>\d+)")
+
+
+@dataclass(slots=True)
+class State:
+    """What is known of one compilation while the log is read."""
+
+    row: Compilation
+    seen: set[Stage] = field(default_factory=set)
+    attempt: int = 0
+    graph_attempt: int = -1
+    """The attempt that left Dynamo's graph; -1 before there is one."""
+    set_aside: int = 0
+    has_broken: bool = False
+    has_ended: bool = False
+    cache_hits: set[str] = field(default_factory=set)
+    error_text: str = ""
+
+
+class Compilations:
+    """Writes the compilations, and knows the ids of their rows by the names that records have."""
+
+    def __init__(self, writer: SessionWriter, places: Places) -> None:
+        self._writer = writer
+        self._places = places
+        self._states: dict[str, State] = {}
+        self._begun: dict[str, int] = {}
+        """How often a name was given: torch numbers anew after ``torch._dynamo.reset()``."""
+        self._first_s: float | None = None
+        self._events: dict[tuple[Any, Any, str], list[tuple[float, int]]] = {}
+        """Unfinished events by process, thread and name: when they began, and for which compilation."""
+        self._first_event_s: float | None = None
+        self.environment: dict[str, object] = {}
+
+    def handles(self) -> dict[str, Callable[[Record], None]]:
+        return {
+            "dynamo_start": self._start,
+            "compilation_metrics": self._end,
+            "bwd_compilation_metrics": self._metrics,
+            "compilation_metrics_runtime": self._metrics,
+            "bwd_compilation_metrics_runtime": self._metrics,
+            "chromium_event": self._event,
+            "dynamo_error": self._error,
+        }
+
+    def begun_by(self, record: Record) -> None:
+        """Make a row for the compilation of a record, if it has none."""
+        if self._first_s is None:
+            self._first_s = record.seconds
+        if record.compilation:
+            self.of(record).attempt = record.attempt
+
+    def of(self, record: Record) -> State:
+        """Return the compilation that a record is about."""
+        known = self._states.get(record.compilation)
+        return known or self._begin(record.compilation, record.seconds)
+
+    def id(self, record: Record) -> int:
+        return self.of(record).row.id if record.compilation else 0
+
+    def _begin(self, name: str, seconds: float) -> State:
+        times = self._begun[name] = self._begun.get(name, 0) + 1
+        found = _NUMBERS.fullmatch(name)
+        row = Compilation(
+            0,
+            name if times == 1 else f"{name}#{times}",
+            int(found["frame"]) if found else 0,
+            int(found["recompile"]) if found else 0,
+            *("", "", 0),
+            backend="inductor",
+            start_s=max(0.0, seconds - (self._first_s or 0.0)),
+        )
+        state = self._states[name] = State(replace(row, id=self._writer.add(row)))
+        return state
+
+    def change(self, state: State, **fields: Any) -> None:
+        state.row = replace(state.row, **fields)
+        self._writer.update(state.row)
+
+    def add_artifact(
+        self, record: Record, kind: ArtifactKind, stage: Stage, title: str, language: str, text: str, direction: Direction = ""
+    ) -> int:
+        """Add a text of a compilation as a document, and return its id."""
+        lines = text.removesuffix("\n").count("\n") + 1
+        text_id = self._writer.text(text, like=f"{kind} {title}")
+        return self._writer.add(Artifact(0, self.id(record), kind, stage, direction, title, language, text_id, lines))
+
+    def graph_of_attempt(self, record: Record) -> None:
+        """Note that an attempt left a graph of Dynamo's. What an earlier attempt left gets a row of its own."""
+        state = self.of(record)
+        if state.graph_attempt >= 0 and record.attempt != state.graph_attempt:
+            aside = replace(state.row, id=0, name=f"{state.row.name}_{state.set_aside}", status="restarted")
+            self._writer.move_compilation(state.row.id, self._writer.add(aside))
+            state.set_aside += 1
+            state.seen.clear()
+        state.graph_attempt = record.attempt
+        state.seen.add("dynamo")
+
+    # records
+
+    def _start(self, record: Record) -> None:
+        state = self.of(record)
+        if state.has_ended and record.attempt == 0:
+            self._states.pop(record.compilation)
+            state = self._begin(record.compilation, record.seconds)
+        frames = self._places.frames(record.content.get("stack")) if isinstance(record.content, dict) else ()
+        if frames and not state.row.function:
+            where = frames[-1]
+            self._places.file(where.file)
+            stack = self._places.stack(frames[:-1])
+            self.change(state, function=where.function, file=where.file, line=where.line, stack=stack)
+
+    def _end(self, record: Record) -> None:
+        self._metrics(record)
+        found = record.content if isinstance(record.content, dict) else {}
+        if not record.compilation:
+            return
+        state = self.of(record)
+        state.has_ended = True
+        restarts = tuple(sorted(_first_line(str(reason)) for reason in found.get("restart_reasons") or ()))
+        status = _status(found, state.has_broken)
+        reason = " ".join(str(found.get("fail_reason") or "").split())
+        if status == "failed":
+            reason = f"{found.get('fail_type')}: {reason}"
+            text = self._writer.text(state.error_text or str(found.get("fail_reason") or ""))
+            self._writer.add(Failure(0, state.row.id, "compiler", "dynamo", str(found.get("fail_type")), reason[:400], text))
+        self.change(
+            state,
+            status=status,
+            error=reason[:400],
+            attempts=1 + len(restarts),
+            restart_reasons=restarts,
+            duration_s=_seconds(found.get("entire_frame_compile_time_s")),
+            function=state.row.function or str(found.get("co_name") or ""),
+            file=state.row.file or str(found.get("co_filename") or ""),
+            line=state.row.line or int(_seconds(found.get("co_firstlineno"))),
+        )
+        for key, name in (("pytorch_version", "torch"), ("python_version", "python")):
+            if found.get(key):
+                self.environment[name] = str(found[key]).split()[0]
+
+    def _metrics(self, record: Record) -> None:
+        if isinstance(record.content, dict):
+            kept = {key: value for key, value in record.content.items() if value not in (None, [], "", 0, 0.0)}
+            self._writer.add(Metric(0, self.id(record), record.kind, json.dumps(kept, default=str)))
+
+    def _event(self, record: Record) -> None:
+        try:
+            event = json.loads(record.payload)
+            phase, name, time_s = event["ph"], str(event["name"]), float(event["ts"]) / 1e6
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return
+        if self._first_event_s is None:
+            self._first_event_s = time_s
+        key = (event.get("pid"), event.get("tid"), name)
+        began = self._events.setdefault(key, [])
+        if phase == "B":
+            began.append((time_s, self.id(record)))
+        elif phase == "E" and began:
+            start_s, compilation = began.pop()
+            depth = sum(map(len, self._events.values()))
+            stage = STAGE_OF_EVENT.get(name)
+            start = max(0.0, start_s - self._first_event_s)
+            self._writer.add(Span(0, compilation or self.id(record), name, stage, start, time_s - start_s, depth))
+
+    def _error(self, record: Record) -> None:
+        self.of(record).error_text = record.payload
+
+    def finish(self) -> None:
+        """Say of each compilation what the log has nothing of."""
+        for state in self._states.values():
+            absent = [stage for stage in _STAGES if stage not in state.seen]
+            self.change(state, missing_stages=dict.fromkeys(absent, _why_missing(state)) or None)
+
+
+def _why_missing(state: State) -> str:
+    if state.cache_hits:
+        return f"taken from torch's cache ({', '.join(sorted(state.cache_hits))})"
+    if "dynamo" not in state.seen:
+        return "Dynamo captured no tensor operation here"
+    return NOT_IN_LOG
+
+
+def _status(found: dict[str, Any], has_broken: bool) -> Status:
+    if found.get("fail_type"):
+        return "skipped" if found["fail_type"] in _LEFT_TO_PYTHON else "failed"
+    if not found.get("has_guarded_code", True):
+        return "skipped"
+    return "broke" if has_broken else "ok"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _seconds(value: Any) -> float:
+    return max(0.0, float(value)) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,175 @@
+"""What Dynamo says of a compilation: graph breaks, recompiles, checks, dynamic sizes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from fx_explorer.model import (
+    NOT_MEASURED,
+    Frame,
+    GraphBreak,
+    GuardCheck,
+    Metric,
+    Recompile,
+    Symbol,
+    SymbolEvent,
+    SymbolEventKind,
+)
+from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.places import Places, is_torch
+from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts.break_report import parse_break
+from fx_explorer.torch_texts.guard_tree import latency_us, origin_of, read_checks
+from fx_explorer.torch_texts.recompile_reason import parse_reason, what_failed
+
+_EVENTS: dict[str, SymbolEventKind] = {
+    "symbolic_shape_specialization": "specialized",
+    "guard_added_fast": "constrained",
+    "guard_added": "constrained",
+    "propagate_real_tensors": "assumed",
+}
+
+_NOTED_LINE = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in \S+")
+
+
+class DynamoRecords:
+    """Makes rows of them."""
+
+    def __init__(self, writer: SessionWriter, compilations: Compilations, places: Places) -> None:
+        self._writer = writer
+        self._compilations = compilations
+        self._places = places
+        self._causes: set[tuple[int, str, str, int]] = set()
+        """Breaks that are told: what makes Dynamo give up a frame may be reported twice."""
+        self._symbols: dict[int, set[str]] = {}
+        self._told: set[SymbolEvent] = set()
+
+    def handles(self) -> dict[str, Callable[[Record], None]]:
+        return {
+            "dynamo_graph_break_reason": self._break,
+            "recompile_reasons": self._recompile,
+            "dynamo_cpp_guards_str": self._guards,
+            "create_symbol": self._symbol,
+            "create_unbacked_symbol": self._symbol,
+            **dict.fromkeys(_EVENTS, self._event),
+        }
+
+    def _break(self, record: Record) -> None:
+        report = parse_break(record.payload)
+        compilation = self._compilations.id(record)
+        cause = (compilation, report.registry_id or report.reason, report.file, report.line)
+        if report.is_given_up and cause in self._causes:
+            return
+        self._causes.add(cause)
+        if record.compilation:
+            self._compilations.of(record).has_broken = True
+        user = self._places.user_frame(report.frames)
+        code = report.frames[-1].code if report.frames else ""
+        file, line = (user.file, user.line) if user and is_torch(report.file) else (report.file, report.line)
+        self._places.file(file)
+        row = GraphBreak(
+            0,
+            compilation,
+            *(report.registry_id, report.reason, report.explanation, report.hints),
+            *(file, line, user.code if user else code),
+            stack=self._places.stack(report.frames),
+            text=self._writer.text(record.payload),
+        )
+        self._writer.add(row)
+
+    def _recompile(self, record: Record) -> None:
+        rows: dict[str, Recompile] = {}
+        for text in _reasons(record.payload):
+            about = what_failed(text)
+            if about in rows:
+                rows[about] = replace(rows[about], times=rows[about].times + 1)
+                continue
+            reason = parse_reason(text)
+            user = self._places.user_frame(reason.frames)
+            file, line = (user.file, user.line) if user else (self._places.complete(reason.file), reason.line)
+            rows[about] = Recompile(0, self._compilations.id(record), reason.of, text, reason.guard, file, line)
+        self._writer.add_all(rows.values())
+
+    def _guards(self, record: Record) -> None:
+        text = record.payload.strip("\n")
+        compilation = self._compilations.id(record)
+        self._compilations.add_artifact(record, "guard_tree", "dynamo", "guard tree", "text", text)
+        self._writer.add_all(self._checks(compilation, text))
+        latency = latency_us(text)
+        if latency is not None:
+            self._writer.add(Metric(0, compilation, "guard_check_ns", json.dumps(latency * 1000)))
+
+    def _checks(self, compilation: int, text: str) -> Iterable[GuardCheck]:
+        for position, check in enumerate(read_checks(text)):
+            noted = _NOTED_LINE.search(check.note)
+            file = self._places.complete(noted["file"]) if noted else ""
+            yield GuardCheck(
+                0,
+                compilation,
+                0,
+                position,
+                check.kind,
+                check.source,
+                origin_of(check),
+                check.code,
+                value_type=check.value_type,
+                note=check.note,
+                file=file if file.startswith("/") else "",
+                line=int(noted["line"]) if noted and file.startswith("/") else 0,
+                cost_ns=NOT_MEASURED,
+            )
+
+    def _symbol(self, record: Record) -> None:
+        content = _fields(record)
+        compilation, source, value = self._compilations.id(record), str(content.get("source") or ""), content.get("val")
+        name = str(content.get("symbol"))
+        self._symbols.setdefault(compilation, set()).add(name)
+        row = Symbol(
+            0,
+            compilation,
+            name,
+            source,
+            "" if value is None else str(value),
+            str(content.get("vr")),
+            self._places.stack(self._user(content)),
+            (source,) if source else (),
+            attempt=record.attempt,
+        )
+        self._writer.add(row)
+
+    def _event(self, record: Record) -> None:
+        content, compilation = _fields(record), self._compilations.id(record)
+        if record.kind == "symbolic_shape_specialization":
+            expression, reason = str(content.get("value")), str(content.get("reason") or "")
+        else:
+            expression, reason = str(content.get("expr")), str(content.get("result") or "")
+        words = re.findall(r"\b[a-z]+\d+\b", str(content.get("symbol") or expression))
+        names = tuple(dict.fromkeys(word for word in words if word in self._symbols.get(compilation, ())))
+        frames = self._user(content)
+        user = self._places.user_frame(frames)
+        place = (user.file, user.line) if user else ("", 0)
+        event = SymbolEvent(0, compilation, _EVENTS[record.kind], names, expression, reason, *place, attempt=record.attempt)
+        if event not in self._told:  # the same is asked again and again, at the same line
+            self._told.add(event)
+            self._writer.add(replace(event, stack=self._places.stack(frames)))
+
+    def _user(self, content: dict[str, Any]) -> tuple[Frame, ...]:
+        return self._places.frames(content.get("user_stack"))
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    return record.content if isinstance(record.content, dict) else {}
+
+
+def _reasons(payload: str) -> list[str]:
+    """Return the reasons: a list of texts where several compiled codes did not fit, one text where there is one."""
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError):
+        return [payload]
+    return [str(one) for one in found] if isinstance(found, list) else [str(found)]

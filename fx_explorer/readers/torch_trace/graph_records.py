@@ -1,0 +1,154 @@
+"""The graphs that torch prints into a log, one for each stage, and how they hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from fx_explorer.model import AFTER_PASSES, Direction, Frame, Graph, Link, Node, Stage
+from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
+from fx_explorer.torch_texts.views import computes_nothing
+
+_STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
+    "dynamo_output_graph": ("dynamo", "", ""),
+    "after_pre_grad_graph": ("pre_grad", "", ""),
+    "aot_joint_graph": ("joint", "", ""),
+    "after_joint_graph": ("joint", "", AFTER_PASSES),
+    "aot_forward_graph": ("forward", "forward", ""),
+    "aot_backward_graph": ("backward", "backward", ""),
+    "aot_inference_graph": ("forward", "inference", ""),
+    "inductor_post_grad_graph": ("post_grad", "", ""),
+}
+"""Record → stage, direction and name of its graph. Which direction a graph after Inductor's passes has is
+told by its inputs.
+"""
+
+
+@dataclass(slots=True)
+class GraphsOfCompilation:
+    """The nodes of the graphs of one compilation that were read last, by stage and direction: name → id."""
+
+    by_stage: dict[tuple[Stage, Direction], dict[str, int]] = field(default_factory=dict)
+    inputs: dict[Direction, tuple[str, ...]] = field(default_factory=dict)
+    """The inputs of AOTAutograd's graphs."""
+
+
+class GraphRecords:
+    """Makes rows of graphs, nodes and links."""
+
+    def __init__(self, writer: SessionWriter, compilations: Compilations, places: Places) -> None:
+        self._writer = writer
+        self._compilations = compilations
+        self._places = places
+        self._graphs: dict[int, GraphsOfCompilation] = {}
+        self.unread_lines = 0
+
+    def handles(self) -> dict[str, Callable[[Record], None]]:
+        return dict.fromkeys(_STAGE_OF, self._graph)
+
+    def of(self, compilation: int) -> GraphsOfCompilation:
+        return self._graphs.setdefault(compilation, GraphsOfCompilation())
+
+    def _graph(self, record: Record) -> None:
+        stage, direction, name = _STAGE_OF[record.name]
+        if stage == "dynamo":
+            before = self._compilations.id(record)
+            self._compilations.graph_of_attempt(record)
+            self._graphs.pop(before, None)
+        compilation = self._compilations.id(record)
+        found = read_graphs(record.payload)
+        if not found:
+            self.unread_lines += 1
+            return
+        graph, known = found[0], self.of(compilation)
+        inputs = tuple(node.name for node in graph.nodes if node.op == "placeholder")
+        if stage == "post_grad":
+            direction = _closest(inputs, known.inputs)
+        elif stage in ("forward", "backward"):
+            known.inputs[direction] = inputs
+        if record.compilation:
+            self._compilations.of(record).seen.add(stage)
+        is_backward = direction == "backward"
+        ids = self._add(graph, Graph(0, compilation, stage, direction, name), is_backward)
+        if name:
+            return
+        known.by_stage[stage, direction] = ids
+        self._writer.add_all(self._links(known, stage, direction, ids))
+
+    def _add(self, graph: PrintedGraph, row: Graph, is_backward: bool) -> dict[str, int]:
+        self.unread_lines += graph.unread
+        children = {child.name for child in graph.children}
+        nodes = [self._node(node, is_backward, children, graph) for node in graph.nodes]
+        calls = sum(node.op.startswith("call_") for node in nodes)
+        placed = self._writer.add_graph(
+            Graph(0, row.compilation, row.stage, row.direction, row.name, row.parent, call_count=calls), nodes, graph.edges()
+        )
+        for child in graph.children:
+            inner = f"{row.name}.{child.name}".strip(".")
+            self._add(child, Graph(0, row.compilation, row.stage, row.direction, inner, placed.id), is_backward)
+        return {node.name: placed.first_node + i for i, node in enumerate(nodes)}
+
+    def _node(self, node: PrintedNode, is_backward: bool, children: set[str], graph: PrintedGraph) -> Node:
+        stack, file, line = self._place(node.frame)
+        return Node(
+            0,
+            0,
+            0,
+            node.name,
+            node.op,
+            node.target,
+            node.arguments,
+            node.shape,
+            node.dtype,
+            node.stride,
+            node.device,
+            node.value,
+            stack,
+            file,
+            line,
+            is_backward=is_backward,
+            is_view=computes_nothing(node.op, node.target),
+            subgraph_names=_called(node, children, graph) if children else (),
+        )
+
+    def _place(self, frame: Frame | None) -> tuple[int, int, int]:
+        if frame is None:
+            return 0, 0, 0
+        return self._places.stack((frame,)), self._places.file(frame.file), frame.line
+
+    def _links(self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]) -> Iterator[Link]:
+        """Yield the links that equal names make: a graph after passes was copied from the one before, and so was a
+        graph that AOTAutograd cut out of the joint one.
+        """
+        earlier: tuple[tuple[Stage, Direction], ...] = ()
+        if stage == "pre_grad":
+            earlier = (("dynamo", ""),)
+        elif stage in ("forward", "backward") and direction != "inference":
+            earlier = (("joint", ""),)
+        elif stage == "post_grad":
+            earlier = (("backward" if direction == "backward" else "forward", direction),)
+        for key in earlier:
+            parents = known.by_stage.get(key, {})
+            yield from (Link(node, parents[name], "name") for name, node in ids.items() if name in parents and name != "output")
+
+
+def _closest(inputs: tuple[str, ...], candidates: dict[Direction, tuple[str, ...]]) -> Direction:
+    """Return which of AOTAutograd's graphs has these inputs, or most of them."""
+    wanted = set(inputs)
+
+    def distance(direction: Direction) -> int:
+        return len(wanted ^ set(candidates[direction]))
+
+    return min(candidates, key=distance, default="")
+
+
+def _called(node: PrintedNode, children: Iterable[str], graph: PrintedGraph) -> tuple[str, ...]:
+    """Return the nested graphs that a higher-order operator takes."""
+    if node.op != "call_function":
+        return ()
+    attributes = {one.name: one.target for one in graph.nodes if one.op == "get_attr" and one.target in set(children)}
+    return tuple(attributes[name] for name in node.inputs if name in attributes)

@@ -1,0 +1,53 @@
+"""Records that become nothing else than a document: settings, caches, tables, and what a newer torch writes."""
+
+from __future__ import annotations
+
+import json
+
+from fx_explorer.model import Metric, Stage
+from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.session import SessionWriter
+
+_STAGE_OF: dict[str, Stage] = {
+    "before_pre_grad_graph": "pre_grad",
+    "aot_forward_graph_fw_metadata": "joint",
+    "torch._functorch.config": "joint",
+    "before_joint_graph": "joint",
+    "before_post_grad_graph": "post_grad",
+    "fx_graph_runnable": "post_grad",
+    "inductor_provenance_tracking_kernel_stack_traces": "output_code",
+    "inductor_collective_schedule": "output_code",
+    "triton_kernel_info": "kernel",
+}
+"""Where the documents of known records belong; those of others belong to Dynamo."""
+
+_NOT_SHOWN = ("describe_storage", "describe_tensor", "describe_source")
+"""Records that only serve to make the inputs of a graph again: they are counted, and not shown one by one."""
+
+
+class OtherRecords:
+    """Keeps them, and counts the kinds that are not known here."""
+
+    def __init__(self, writer: SessionWriter, compilations: Compilations) -> None:
+        self._writer = writer
+        self._compilations = compilations
+        self.counted: dict[str, int] = {}
+
+    def add(self, record: Record) -> None:
+        name = record.name or "a record without a kind"
+        if name in _NOT_SHOWN:
+            return
+        is_cache = "_cache_" in name
+        if name not in _STAGE_OF and not is_cache:
+            self.counted[name] = self.counted.get(name, 0) + 1
+        if is_cache:
+            self._cache(record, name)
+        text = record.payload or json.dumps(record.content, indent=2, ensure_ascii=False)
+        language = "json" if text.lstrip()[:1] in ("{", "[") else "text"
+        self._compilations.add_artifact(record, "listing", _STAGE_OF.get(name, "dynamo"), name, language, text)
+
+    def _cache(self, record: Record, name: str) -> None:
+        self._writer.add(Metric(0, self._compilations.id(record), "cache_event", json.dumps(name)))
+        if name.endswith("_hit") and record.compilation:
+            self._compilations.of(record).cache_hits.add(name)

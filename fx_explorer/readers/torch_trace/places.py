@@ -1,0 +1,92 @@
+"""Source files and stacks of a log: paths of another machine, of which only the lines that are named are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from fx_explorer.model import Frame, SourceFile, Stack
+from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.session import SessionWriter
+
+_LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<frozen")
+
+_TORCH = re.compile(
+    r"(?:site-packages|dist-packages)/torch/|(?:^|/)torch/(?:_dynamo|_inductor|_functorch|nn|_ops\.py|autograd|fx|utils)\b"
+)
+
+NOT_HERE = "the log has no source files, only the lines that it names"
+
+MOST_STRINGS = 1_000_000
+
+
+class Places:
+    """Stores files and stacks in the session, each once."""
+
+    def __init__(self, writer: SessionWriter) -> None:
+        self._writer = writer
+        self._strings: dict[int, str] = {}
+        """The table of paths that torch writes into the log: number → path."""
+        self._files: dict[str, int] = {}
+        self._stacks: dict[tuple[Frame, ...], int] = {}
+
+    def intern(self, record: Record) -> None:
+        """Note a path that later records name by a number."""
+        content = record.content
+        if isinstance(content, list) and len(content) == 2 and len(self._strings) < MOST_STRINGS:
+            text, number = content
+            if isinstance(number, int):
+                self._strings[number] = str(text)
+
+    def frames(self, stack: Any) -> tuple[Frame, ...]:
+        """Return the frames of a structured stack."""
+        entries = [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
+        return tuple(
+            Frame(
+                self._path(entry.get("filename")), _int(entry.get("line")), str(entry.get("name")), str(entry.get("loc") or "")
+            )
+            for entry in entries
+        )
+
+    def _path(self, number: Any) -> str:
+        return self._strings.get(number, str(number)) if isinstance(number, int) else str(number)
+
+    def file(self, path: str) -> int:
+        """Return the id of the SourceFile."""
+        known = self._files.get(path)
+        if known is None:
+            row = SourceFile(0, path, 0, is_user=not _LIBRARY.search(path), note=NOT_HERE)
+            known = self._files[path] = self._writer.add(row)
+        return known
+
+    def stack(self, frames: Iterable[Frame]) -> int:
+        """Return the id of the Stack with these frames; 0 when there are none."""
+        key = tuple(frames)
+        if not key:
+            return 0
+        known = self._stacks.get(key)
+        if known is None:
+            for frame in key:
+                self.file(frame.file)
+            known = self._stacks[key] = self._writer.add_stack(Stack(0, key), self._files)
+        return known
+
+    def user_frame(self, frames: Iterable[Frame]) -> Frame | None:
+        """Return the innermost frame outside torch, else the innermost; None for no frames."""
+        known = tuple(frames)
+        outside = [frame for frame in known if not is_torch(frame.file)]
+        return next(reversed(outside or known), None)
+
+    def complete(self, shortened: str) -> str:
+        """Return the full path of a file whose end torch's texts show, if exactly one known file ends so."""
+        candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))] if shortened else []
+        return candidates[0] if len(candidates) == 1 else shortened
+
+
+def is_torch(path: str) -> bool:
+    return bool(_TORCH.search(path))
+
+
+def _int(value: Any) -> int:
+    return value if isinstance(value, int) else 0

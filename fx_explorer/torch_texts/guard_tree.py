@@ -1,0 +1,114 @@
+"""The tree of checks that torch runs at every call of compiled code, as torch prints it.
+
+``GuardManagerWrapper.__str__`` (torch/_dynamo/guards.py): a line for each value that is reached, and
+below it one for each check on it, with torch's remark behind ``#``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from fx_explorer.model import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedCheck:
+    """One check of the tree."""
+
+    kind: str
+    """torch's class of check: ``TENSOR_MATCH``."""
+    source: str
+    """What it looks at: ``L['x']``; empty for state and sizes."""
+    value_type: str
+    code: str
+    note: str
+    """torch's remark: the user's code, and ``FILE:LINE in FUNCTION`` with the end of the path."""
+
+    is_of_sizes: bool = False
+    """Whether it relates sizes: such checks stand beside the tree, and are run last."""
+
+
+_LINE = re.compile(r"(?P<depth>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<rest>.*))?$")
+
+_SOURCE = re.compile(r"source=(?P<source>.+?), accessed_by=")
+
+_TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>, tag_safe=")
+
+_CHECK_TYPE = re.compile(r", type=<.*$")
+"""What torch adds to a check of a type or of an object for its readers."""
+
+_LATENCY = re.compile(r"^Guard latency = (?P<microseconds>[\d.]+) us", re.M)
+
+_ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
+
+_LIBRARY = re.compile(r"^__(?:import_|builtins)")
+
+
+_OF_SEVERAL_LINES = ("DIMENSION_DYNAMIC_MARKING_GUARD",)
+"""Checks of several conditions, each of which torch prints on a line of its own."""
+
+
+def read_checks(text: str) -> Iterator[PrintedCheck]:
+    """Yield the checks of a printed tree, in its order; what one check asks in several lines is one."""
+    waiting: PrintedCheck | None = None
+    for check in _lines(text):
+        if waiting and check.kind in _OF_SEVERAL_LINES and (check.kind, check.source) == (waiting.kind, waiting.source):
+            waiting = replace(waiting, code=f"{waiting.code} and {check.code}")
+            continue
+        if waiting:
+            yield waiting
+        waiting = check
+    if waiting:
+        yield waiting
+
+
+def _lines(text: str) -> Iterator[PrintedCheck]:
+    reached: list[tuple[int, str, str]] = []
+    for line in text.split("\n"):
+        found = _LINE.match(line)
+        if not found:
+            continue
+        depth, kind, rest = len(found["depth"]) // 2, found["kind"], found["rest"] or ""
+        while reached and reached[-1][0] >= depth:
+            reached.pop()
+        source, value_type = _SOURCE.search(rest), _TYPE.search(rest)
+        if "Manager" in kind:
+            reached.append((depth, source["source"] if source else "", value_type["type"] if value_type else ""))
+            continue
+        if not rest:  # a check on several values is told at the first, and named at the others
+            continue
+        _, looked_at, of_type = reached[-1] if reached else (0, "", "")
+        code, _, note = rest.partition("  # ")
+        is_of_value = looked_at not in ("", "L", "G")
+        yield PrintedCheck(
+            kind,
+            looked_at if is_of_value else "",
+            of_type if is_of_value else "",
+            _CHECK_TYPE.sub("", code).strip() if kind.endswith("_MATCH") and kind != "TENSOR_MATCH" else code.strip(),
+            note.strip(),
+            is_of_sizes=kind == "SYMBOLIC_SHAPE_GUARD" or depth == 0,
+        )
+
+
+def latency_us(text: str) -> float | None:
+    """Return how long torch measured one pass through the tree, in microseconds; None where it does not
+    say.
+    """
+    found = _LATENCY.search(text)
+    return float(found["microseconds"]) if found else None
+
+
+def origin_of(check: PrintedCheck) -> Origin:
+    """Return where the checked value comes from, as far as its text tells: the model that a method belongs to
+    is called ``self``.
+    """
+    if check.is_of_sizes:
+        return "shapes"
+    root = _ROOT.search(check.source or check.code)
+    if root is None:
+        return "state"
+    if root["scope"] == "G":
+        return "library" if _LIBRARY.match(root["name"]) else "global"
+    return "module" if root["name"] == "self" else "argument"

@@ -1,0 +1,113 @@
+"""Inductor's generated module, taken apart: its kernels, where each stands, and the lines that call them.
+
+torch says itself which nodes a call computes: a comment above it names the call as ``KERNEL:NUMBER``
+(``Provenance debug handles``), and a table that is traced beside the code has the post-grad nodes of
+each (torch/_inductor/debug.py, ``create_mapping_pre_post_grad_nodes``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from fx_explorer.model import Direction, KernelLanguage
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedCall:
+    """A line of the generated module that runs a kernel or calls a library."""
+
+    line: int
+    """From 1."""
+    handle: str = ""
+    """``triton_poi_fused_relu_0:3``; empty where torch wrote none."""
+
+
+@dataclass(slots=True)
+class PrintedKernel:
+    """A kernel, or one call of a library."""
+
+    name: str
+    language: KernelLanguage
+    first_line: int
+    """The line of the module where its code starts; of a library call, its own line."""
+    source: str = ""
+    calls: list[PrintedCall] = field(default_factory=list)
+
+
+_BEGINS = re.compile(
+    r"^(?P<name>\w+) = async_compile\.(?P<how>triton|cpp_pybinding|cpp|cuda|pallas|cutedsl)"
+    r"\(.*?r?(?P<quotes>'''|\"\"\")$"
+)
+
+_LANGUAGES: dict[str, KernelLanguage] = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cpp"}
+
+_AOT_ID = re.compile(r"^# AOT ID: \['\d+_(?P<direction>forward|backward|inference)'\]$", re.M)
+
+_HANDLES = re.compile(r"^\s*# \[Provenance debug handles\] (?P<handles>.+)$")
+
+_RUNS = re.compile(r"^\s*(?:\w+ = )?(?P<name>\w+)(?:\.run)?\(")
+
+_LIBRARY = re.compile(
+    r"^\s*(?:[\w, ]+ = )?"
+    r"(?P<name>extern_kernels\.\w+|torch\.ops\.(?!inductor\.)\w+\.\w+(?:\.\w+)?|aten\.\w+(?:\.\w+)?|_quantized\.\w+)\("
+)
+
+
+def direction_of(code: str) -> Direction:
+    """Return which graph the module computes, as its first line says; empty where it does not."""
+    found = _AOT_ID.search(code)
+    directions: dict[str, Direction] = {"forward": "forward", "backward": "backward", "inference": "inference"}
+    return directions[found["direction"]] if found else ""
+
+
+def read_kernels(code: str) -> list[PrintedKernel]:
+    """Return the kernels of a module in the order of their first call; those that nothing calls come
+    last. Each library call is one of its own.
+    """
+    lines = code.split("\n")
+    generated = {kernel.name: kernel for kernel in _generated(lines)}
+    called: list[PrintedKernel] = []
+    handle = ""
+    inside = _lines_of_sources(generated.values())
+    for number, line in enumerate(lines, 1):
+        if number in inside:
+            continue
+        handles = _HANDLES.match(line)
+        if handles:
+            handle = handles["handles"].strip()
+            continue
+        library, runs = _LIBRARY.match(line), _RUNS.match(line)
+        if library:
+            call = PrintedCall(number, handle)
+            called.append(PrintedKernel(library["name"], "extern", number, calls=[call]))
+            handle = ""
+        elif runs and runs["name"] in generated:
+            kernel = generated[runs["name"]]
+            if not kernel.calls:
+                called.append(kernel)
+            kernel.calls.append(PrintedCall(number, handle))
+            handle = ""
+    return [*called, *(kernel for kernel in generated.values() if not kernel.calls)]
+
+
+def _generated(lines: list[str]) -> Iterator[PrintedKernel]:
+    at = 0
+    while at < len(lines):
+        begins = _BEGINS.match(lines[at])
+        at += 1
+        if not begins:
+            continue
+        first = at
+        while at < len(lines) and not lines[at].startswith(begins["quotes"]):
+            at += 1
+        source = "\n".join(lines[first:at]).lstrip("\n")
+        yield PrintedKernel(begins["name"], _LANGUAGES.get(begins["how"], "python"), first + 1, source + "\n")
+
+
+def _lines_of_sources(kernels: Iterable[PrintedKernel]) -> set[int]:
+    inside: set[int] = set()
+    for kernel in kernels:
+        inside.update(range(kernel.first_line, kernel.first_line + kernel.source.count("\n") + 1))
+    return inside

@@ -1,0 +1,238 @@
+"""The text of a graph, line by line: its inputs, its nodes, what it returns, and the graphs nested in it.
+
+A line that is none of these is counted and left out, so that a text of another release, or one that
+was cut off, gives what can be read of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fx_explorer.model import Frame
+from fx_explorer.torch_texts.printed_graph.nodes import Operation, PrintedNode, inputs_in, operation_of, value_of
+
+
+@dataclass(slots=True)
+class PrintedGraph:
+    """A graph that was read."""
+
+    name: str
+    """The name of its class: ``GraphModule``, ``true_graph_0``."""
+    nodes: list[PrintedNode] = field(default_factory=list)
+    children: list[PrintedGraph] = field(default_factory=list)
+    unread: int = 0
+    """Lines that could not be read."""
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """Yield (producer, consumer) positions of every use."""
+        position = {node.name: i for i, node in enumerate(self.nodes)}
+        for consumer, node in enumerate(self.nodes):
+            for name in node.inputs:
+                yield position[name], consumer
+
+
+_CLASS = re.compile(r"(?P<indent> *)class (?P<name>\S+?)\(torch\.nn\.Module\):")
+
+_HEADER = re.compile(r" *def (?P<name>\w+)\(")
+
+_INPUT = re.compile(r"\*?(?P<name>\w+)\s*(?::\s*(?:\"(?P<annotation>[^\"]*)\"|[^,=]+))?(?:\s*=\s*[^,]+)?\s*(?:,|$)")
+
+_DECLARED = re.compile(r"(?P<name>\w+): \"(?P<annotation>[^\"]*)\"")
+"""An input of a joint graph, of which the header names only the two groups."""
+
+_UNPACKED = re.compile(r"[\w, ]+ = fx_pytree\.tree_flatten_spec\(")
+
+_STATEMENT = re.compile(r"(?P<name>\w+)(?:: \"(?P<annotation>[^\"]*)\")? = (?P<expression>.*)", re.S)
+
+_DELETION = re.compile(r"(?:\w+ = )+None")
+
+_IN_PLACE = re.compile(r"(?P<left>.+?) (?P<operator>[-+*/@%&|^]|//|\*\*|<<|>>)= (?P<right>.*)", re.S)
+
+_STORED = re.compile(r"(?P<taken>\w+)\[(?P<index>.*?)\] = (?P<value>.*)", re.S)
+
+_IN_PLACE_NAMES = {
+    "+": "iadd", "-": "isub", "*": "imul", "/": "itruediv", "//": "ifloordiv", "%": "imod", "**": "ipow", "@": "imatmul",
+    "&": "iand", "|": "ior", "^": "ixor", "<<": "ilshift", ">>": "irshift",
+}  # fmt: skip
+
+_PLACE = re.compile(r"File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?), code: (?P<code>.*)")
+
+_NO_PLACE = "# No stacktrace found for following nodes"
+
+
+def read_graphs(text: str) -> list[PrintedGraph]:
+    """Return the graphs of a text; those nested in one are its children."""
+    reader = _Reader(text.split("\n"))
+    return reader.graphs()
+
+
+class _Reader:
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._at = 0
+        self._outermost: list[PrintedGraph] = []
+        self._open: list[tuple[int, PrintedGraph]] = []
+        """Graphs around the line, with the indentation of their classes."""
+        self._known: dict[str, int] = {}
+        """The names of the graph's nodes."""
+        self._frame: Frame | None = None
+
+    def graphs(self) -> list[PrintedGraph]:
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            self._at += 1
+            opened = _CLASS.fullmatch(line.rstrip())
+            if opened:
+                self._open_graph(len(opened["indent"]), opened["name"])
+            elif self._open and line.strip():
+                self._line(self._open[-1][1], line)
+        return self._outermost
+
+    def _open_graph(self, indent: int, name: str) -> None:
+        graph = PrintedGraph(name)
+        while self._open and self._open[-1][0] >= indent:
+            self._open.pop()
+        (self._open[-1][1].children if self._open else self._outermost).append(graph)
+        self._open.append((indent, graph))
+        self._known, self._frame = {}, None
+
+    def _line(self, graph: PrintedGraph, line: str) -> None:
+        stripped = line.strip()
+        if stripped.startswith("#"):
+            self._comment(stripped)
+        elif _HEADER.match(line):
+            self._inputs(graph, self._balanced(stripped))
+        elif stripped.startswith("return "):
+            returned = self._balanced(stripped).removeprefix("return ").rstrip(";")
+            self._add(graph, PrintedNode("output", "output", "output", returned, inputs_in(returned, self._known)))
+        elif not _UNPACKED.match(stripped):
+            self._statement(graph, stripped)
+
+    def _comment(self, comment: str) -> None:
+        place = _PLACE.search(comment)
+        if place:
+            self._frame = Frame(place["file"], int(place["line"]), place["function"], place["code"].strip())
+        elif comment == _NO_PLACE:
+            self._frame = None
+
+    def _balanced(self, first: str) -> str:
+        """Return a statement that goes on until its brackets are closed, without the comments."""
+        parts = [_without_comment(first)]
+        depth = _depth(parts[0])
+        while depth > 0 and self._at < len(self._lines):
+            parts.append(_without_comment(self._lines[self._at].strip()))
+            depth += _depth(parts[-1])
+            self._at += 1
+        return " ".join(part for part in parts if part)
+
+    def _inputs(self, graph: PrintedGraph, header: str) -> None:
+        inner = header[header.index("(") + 1 : header.rindex(")")] if ")" in header else header[header.index("(") + 1 :]
+        for found in _INPUT.finditer(inner):
+            if found["name"] != "self":
+                self._add_input(graph, found["name"], found["annotation"] or "")
+
+    def _add_input(self, graph: PrintedGraph, name: str, annotation: str) -> None:
+        value = value_of(annotation)
+        self._add(
+            graph,
+            PrintedNode(
+                name,
+                "placeholder",
+                name,
+                dtype=value.dtype,
+                shape=value.shape,
+                stride=value.stride,
+                device=value.device,
+                value=value.text,
+            ),
+        )
+
+    def _statement(self, graph: PrintedGraph, line: str) -> None:
+        statements = [part for part in _without_comment(line).split(";  ") if not _DELETION.fullmatch(part)]
+        declared = _DECLARED.fullmatch(statements[0]) if statements else None
+        if declared:
+            self._declare(graph, declared["name"], declared["annotation"])
+        elif len(statements) == 2 and self._changes_in_place(graph, *statements):
+            pass
+        elif len(statements) != 1 or not self._computes(graph, statements[0]):
+            graph.unread += 1
+
+    def _declare(self, graph: PrintedGraph, name: str, annotation: str) -> None:
+        """Add an input of a joint graph, in the place of the groups that its header names."""
+        if all(node.op == "placeholder" and not node.dtype and not node.value for node in graph.nodes):
+            graph.nodes.clear()
+            self._known.clear()
+        self._add_input(graph, name, annotation)
+
+    def _changes_in_place(self, graph: PrintedGraph, change: str, named: str) -> bool:
+        """Add the node of ``x += y;  iadd: "f32[8]" = x`` or ``x[0] = y;  setitem = x``."""
+        result, in_place, stored = _STATEMENT.fullmatch(named), _IN_PLACE.fullmatch(change), _STORED.fullmatch(change)
+        if not result or not (in_place or stored):
+            return False
+        if in_place:
+            target, arguments = _IN_PLACE_NAMES[in_place["operator"]], f"{in_place['left']}, {in_place['right']}"
+        else:
+            assert stored is not None
+            target, arguments = "setitem", f"{stored['taken']}, {stored['index']}, {stored['value']}"
+        operation = Operation("call_function", f"_operator.{target}", arguments)
+        self._add_call(graph, result["name"], result["annotation"] or "", operation)
+        return True
+
+    def _computes(self, graph: PrintedGraph, statement: str) -> bool:
+        found = _STATEMENT.fullmatch(statement)
+        if not found:
+            return False
+        name, expression = found["name"], found["expression"]
+        if expression in self._known:  # l_x_ = L_x_: the input has one name outside and another one inside
+            return self._rename(graph, expression, name)
+        operation = operation_of(expression, self._known)
+        if operation is None:
+            return False
+        self._add_call(graph, name, found["annotation"] or "", operation)
+        return True
+
+    def _rename(self, graph: PrintedGraph, outside: str, inside: str) -> bool:
+        position = self._known[outside]
+        node = graph.nodes[position]
+        if node.op != "placeholder":
+            return False
+        graph.nodes[position] = PrintedNode(
+            inside, "placeholder", outside, "", (), node.dtype, node.shape, node.stride, node.device, node.value
+        )
+        del self._known[outside]
+        self._known[inside] = position
+        return True
+
+    def _add_call(self, graph: PrintedGraph, name: str, annotation: str, operation: Operation) -> None:
+        value, (op, target, arguments) = value_of(annotation), operation
+        inputs = inputs_in(arguments, self._known)
+        self._add(
+            graph,
+            PrintedNode(
+                name,
+                op,
+                target,
+                arguments,
+                inputs,
+                value.dtype,
+                value.shape,
+                value.stride,
+                value.device,
+                value.text,
+                self._frame,
+            ),
+        )
+
+    def _add(self, graph: PrintedGraph, node: PrintedNode) -> None:
+        self._known[node.name] = len(graph.nodes)
+        graph.nodes.append(node)
+
+
+def _without_comment(line: str) -> str:
+    return line.partition("  # ")[0].rstrip()
+
+
+def _depth(text: str) -> int:
+    return sum(text.count(bracket) for bracket in "([{") - sum(text.count(bracket) for bracket in ")]}")

@@ -1,0 +1,100 @@
+"""The same program captured, and its TORCH_TRACE log read: both sessions say the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.readers.torch_trace import read_log
+from fx_explorer.session import SessionReader
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """
+import sys, torch, torch.nn.functional as F
+import fx_explorer
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.norm = torch.nn.Linear(16, 64), torch.nn.Linear(64, 16), torch.nn.LayerNorm(16)
+    def forward(self, x):
+        x = x + self.down(F.gelu(self.up(self.norm(x))))
+        print("a side effect")
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)).square().mean()
+
+def scaled(x, n):
+    x = x.clone()
+    x[0] = n
+    x += 1
+    return (x * n).softmax(-1)
+
+with fx_explorer.record(sys.argv[1]):
+    torch.compile(Block())(torch.randn(4, 16)).backward()
+    compiled = torch.compile(scaled)
+    for n in (2, 3):
+        compiled(torch.randn(8, 8), n)
+"""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SessionReader, SessionReader]]:
+    """The session of the capture and that of the log."""
+    folder = tmp_path_factory.mktemp("both")
+    (folder / "program.py").write_text(PROGRAM)
+    environment = {**os.environ, "TORCH_TRACE": str(folder / "trace"), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "program.py", "live.fxs"], cwd=folder, env=environment, check=True, capture_output=True)
+    (log,) = (folder / "trace").iterdir()
+    read_log(log, folder / "log.fxs")
+    with SessionReader(folder / "live.fxs") as live, SessionReader(folder / "log.fxs") as of_log:
+        yield live, of_log
+
+
+def test_the_compilations_and_how_they_ended(both: tuple[SessionReader, SessionReader]) -> None:
+    live, log = ({(row.name, row.status, row.line) for row in one.rows(model.Compilation)} for one in both)
+    assert log == live != set()
+
+
+def test_the_breaks_and_recompiles(both: tuple[SessionReader, SessionReader]) -> None:
+    live, log = (sorted((row.cause, row.explanation, row.code) for row in one.rows(model.GraphBreak)) for one in both)
+    assert log == live != []
+    live_again, log_again = (sorted((row.of, row.guard, row.line) for row in one.rows(model.Recompile)) for one in both)
+    assert log_again == live_again != []
+
+
+@pytest.mark.parametrize("stage", ["dynamo", "joint", "forward", "backward", "post_grad"])
+def test_the_nodes_of_every_graph(both: tuple[SessionReader, SessionReader], stage: model.Stage) -> None:
+    def nodes(reader: SessionReader) -> Counter[tuple[object, ...]]:
+        names = {row.id: row.name for row in reader.rows(model.Compilation)}
+        return Counter(
+            (names[graph.compilation], graph.direction, node.name, node.op, node.target, node.shape, node.dtype, line_of(node))
+            for graph in reader.rows(model.Graph, stage=stage, parent=0, name="")
+            for node in reader.nodes(graph)
+        )
+
+    live, log = map(nodes, both)
+    assert log == live != Counter()
+
+
+def line_of(node: model.Node) -> int:
+    """The line of an operation: the text of a graph names none for inputs."""
+    return node.line if node.op.startswith("call_") else 0
+
+
+def test_the_checks(both: tuple[SessionReader, SessionReader]) -> None:
+    live, log = (Counter((row.kind, row.source) for row in one.rows(model.GuardCheck)) for one in both)
+    assert log == live != Counter()
+
+
+def test_the_kernels(both: tuple[SessionReader, SessionReader]) -> None:
+    live, log = (
+        Counter((row.name, row.language, row.direction) for row in one.rows(model.Kernel) if not row.runs) for one in both
+    )
+    assert log == live != Counter()

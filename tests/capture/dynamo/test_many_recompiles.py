@@ -13,9 +13,10 @@ from fx_explorer import model
 from fx_explorer.analysis.guards.guard_tree import explained_checks
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.recompiles.causes import causes, recompiles
+from fx_explorer.capture.dynamo.guards import recompiles as capture
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, schema
-from fx_explorer.torch_texts import recompile_reason as capture
+from fx_explorer.torch_texts.recompile_reason import what_failed
 from fx_explorer.tui.views.guards import guards_table
 from tests.capture.recorded import Compile, failures, record
 
@@ -173,7 +174,7 @@ def test_beyond_what_is_kept_versions_are_counted() -> None:
     ],
 )
 def test_guards_that_failed_on_the_same_are_known_by_torchs_words(one: str, other: str, is_same: bool) -> None:
-    assert (capture.what_failed(one) == capture.what_failed(other)) is is_same
+    assert (what_failed(one) == what_failed(other)) is is_same
 
 
 def test_a_long_condition_is_stored_once_and_read_as_it_was(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ class Guide:
             return
         self._walk = None
         for screen in self._services.app.screen_stack:
-            screen.query(TourPanel).remove()
+            for panel in screen.walk_children(TourPanel):
+                panel.remove()
         self._services.notify(LEFT)
 
     def _go_by(self, steps: int) -> None:
@@ -99,7 +100,7 @@ class Guide:
         if isinstance(screen, MenuScreen) or not screen.is_mounted:
             return
         text = self._text(now)
-        for panel in screen.query(TourPanel):
+        for panel in screen.walk_children(TourPanel):
             panel.show(text)
             return
         screen.mount(TourPanel(text))

@@ -7,7 +7,8 @@ from typing import Literal
 
 from fx_explorer.analysis.documents import Place
 
-Severity = Literal["good", "notice", "problem"]
+Severity = Literal["good", "changed", "notice", "problem"]
+"""``changed`` is neither good nor bad: it differs from the capture before."""
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
@@ -16,9 +17,13 @@ View = Literal[
 
 Topic = Literal[
     "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "front_ends", "stages",
-    "next",
+    "next", "since",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
+
+
+OF_FILES = "files"
+"""The difference of the user's files: as they are now, and as they were captured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +36,7 @@ class Fact:
     place: Place | None = None
     """Where enter goes. If None, ``view`` is the view that says more."""
     view: View | None = None
+    difference: str = ""
+    """What enter shows the difference in, of this capture and the one before: an ``Aspect`` of the card "since the
+    last capture"; or ``OF_FILES``.
+    """

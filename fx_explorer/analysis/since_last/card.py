@@ -144,9 +144,7 @@ def _figures(before: SessionReader, after: SessionReader) -> dict[str, Figure]:
     return {one.what.partition(",")[0]: one for one in figures_of_both(before, after)}
 
 
-def _dynamo_lines(
-    before: SessionReader, after: SessionReader, figures: Mapping[str, Figure], extent: Extent
-) -> Iterator[Fact]:
+def _dynamo_lines(before: SessionReader, after: SessionReader, figures: Mapping[str, Figure], extent: Extent) -> Iterator[Fact]:
     gone, new = breaks_of_one(before, after), breaks_of_one(after, before)
     if figures["graph breaks"].differs or gone or new:
         told = [*_told("gone", map(_break, gone)), *_told("new", map(_break, new))]

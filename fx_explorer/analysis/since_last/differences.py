@@ -102,9 +102,7 @@ def _graphs(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
 def _graph_lines(reader: SessionReader) -> list[str]:
     rows = {row.id: row for row in reader.rows(model.Compilation)}
     graphs = [graph for graph in reader.rows(model.Graph, stage="dynamo", parent=0) if graph.compilation in rows]
-    return [
-        f"{plain_function(rows[graph.compilation].function)}: {counted(graph.call_count, 'operation')}" for graph in graphs
-    ]
+    return [f"{plain_function(rows[graph.compilation].function)}: {counted(graph.call_count, 'operation')}" for graph in graphs]
 
 
 def _breaks(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:

@@ -26,9 +26,7 @@ RUNNING = "A capture is running already; escape stops it."
 class Capturing:
     """Runs one capture after another, and puts what each finds on screen."""
 
-    def __init__(
-        self, services: Services, stepping: Stepping, old: OldFindings, show: Callable[[SessionReader], None]
-    ) -> None:
+    def __init__(self, services: Services, stepping: Stepping, old: OldFindings, show: Callable[[SessionReader], None]) -> None:
         """``show`` puts a session on screen."""
         self._services = services
         self._stepping = stepping

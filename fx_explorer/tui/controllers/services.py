@@ -50,7 +50,9 @@ class Services:
         the app.
         """
         ends_app = not may_fail
-        return self.app.run_worker(work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=ends_app)
+        return self.app.run_worker(
+            work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=ends_app
+        )
 
     async def ask_to_run(self) -> None:
         """Ask whether the program of the session may be run. Raises UsageError when the user does

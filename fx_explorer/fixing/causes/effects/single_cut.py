@@ -28,7 +28,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         if len(stack) > 1 and function is not None and _breaks_in(site, function, lines) > 1:
             yield replace(_kept_out(site, function), compiles_less=True)
         if site.path != broken.file and sum((site.path, site.line) in stack_lines for stack_lines in lines) > 1:
-            yield from (replace(fix, compiles_less=True) for fix in _call_kept_out(site))  # it breaks in a library, of which only the call is the user's
+            yield from (
+                replace(fix, compiles_less=True) for fix in _call_kept_out(site)
+            )  # it breaks in a library, of which only the call is the user's
 
 
 def _lines(broken: DistinctBreak) -> set[tuple[str, int]]:

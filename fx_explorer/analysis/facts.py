@@ -7,8 +7,7 @@ from typing import Literal
 
 from fx_explorer.analysis.documents import Place
 
-Severity = Literal["good", "changed", "notice", "problem"]
-"""``changed`` is neither good nor bad: it differs from the capture before."""
+Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
@@ -17,13 +16,9 @@ View = Literal[
 
 Topic = Literal[
     "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "front_ends", "stages",
-    "next", "since",
+    "next",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
-
-
-OF_FILES = "files"
-"""The difference of the user's files: as they are now, and as they were captured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,3 @@ class Fact:
     place: Place | None = None
     """Where enter goes. If None, ``view`` is the view that says more."""
     view: View | None = None
-    difference: str = ""
-    """What enter shows the difference in, of this capture and the one before: an ``Aspect`` of the card "since the
-    last capture"; or ``OF_FILES``.
-    """

@@ -51,23 +51,14 @@ def read(path: str) -> SourceOnDisk:
 def changed_on_disk(edit: FileEdit) -> str:
     """Say what is in the way of using the edit; empty when the file is as it was captured."""
     try:
-        line = first_changed_line(edit.path, edit.before)
+        now = read(edit.path).text
     except UsageError as error:
         return str(error)
-    if not line:
+    if now == _ended(edit.before):
         return ""
+    pairs = zip(edit.before.split("\n"), now.split("\n"), strict=False)
+    line = next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
     return f"{edit.path} has changed since it was captured, first in line {line}: capture again, and fix the file as it is now."
-
-
-def first_changed_line(path: str, captured: str) -> int:
-    """Return the first line, from 1, in which the file is no longer the captured text; 0 when it is.
-    Raises UsageError when it cannot be read or decoded.
-    """
-    now = read(path).text
-    if now == _ended(captured):
-        return 0
-    pairs = zip(captured.split("\n"), now.split("\n"), strict=False)
-    return next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
 
 
 def _ended(text: str) -> str:

@@ -4,15 +4,10 @@ files it leaves.
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import sqlite3
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from fx_explorer.errors import SessionError, UsageError
+from fx_explorer.errors import SessionError
 from fx_explorer.model import Compilation, Stage
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.status.live import CaptureLike, LiveCapture, Waiting
@@ -25,15 +20,6 @@ Show = Callable[[SessionReader], None]
 """Puts a session on screen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """The session of the capture before."""
-
-    session: Path
-    is_through: bool
-    """Whether Dynamo had seen the whole program, which a session that was stopped does not tell."""
-
-
 class Captures:
     """Runs what ``make_capture`` makes, one at a time. Knows no screen: it is told how to show a
     session.
@@ -43,15 +29,7 @@ class Captures:
         """With ``make_capture`` None there is nothing to run, and the app shows a saved session."""
         self._make_capture = make_capture
         self._made: list[CaptureLike] = []
-        """The captures whose temporary session may still be shown. The one before the one on screen is
-        among them: it says what has changed since.
-        """
-        self._shown: LiveCapture | None = None
-        """The last capture that was shown when it was over."""
-        self._earlier: list[tuple[CaptureLike, Earlier]] = []
-        """Each capture with the session that was on screen before."""
-        self._kept: Path | None = None
-        """A folder with sessions of captures that are about to be replaced in their place (``-o``)."""
+        """The captures whose temporary session may still be shown."""
         self.live: LiveCapture | None = None
         """The running capture, or the last one."""
         self.incoming: SessionReader | None = None
@@ -92,11 +70,9 @@ class Captures:
         """
         assert self._make_capture is not None
         await self.stop()  # a worker that stayed
-        notes = []
         try:
             live = LiveCapture(self._make_capture())
             self._made.append(live.capture)
-            notes += await self._keep_shown(live.capture)
             self.live = live
             await live.start()
             self.incoming = SessionReader(live.session_path)
@@ -109,46 +85,10 @@ class Captures:
         self.incoming = None
         if not show_from_the_start and self._found_nothing(live):
             self._discard(self._made[-1:])
-            return [*notes, *live.notes, STOPPED_EARLY]
-        before, self._shown = self._shown, live
+            return [*live.notes, STOPPED_EARLY]
         show(SessionReader(live.session_path))  # it may have been moved to its place
-        self._discard([one for one in self._made if one is not live.capture and (before is None or one is not before.capture)])
-        return [*notes, *live.notes]
-
-    async def _keep_shown(self, coming: CaptureLike) -> list[str]:
-        """Keep the session on screen for a comparison with the one that is coming. Returns what the
-        user should know.
-        """
-        if self._shown is None:
-            return []
-        capture, session = self._shown.capture, self._shown.session_path
-        if not capture.is_temporary:
-            try:
-                session = await asyncio.to_thread(self._copied, session)
-            except (OSError, UsageError, sqlite3.Error) as error:
-                return [f"What changes now cannot be told: the session {session} could not be kept beside the new one: {error}"]
-        self._earlier.append((coming, Earlier(session, self._shown.is_through)))
-        return []
-
-    def _copied(self, session: Path) -> Path:
-        from fx_explorer.client.session_files import copy_session, session_file  # not needed for the first paint
-
-        if self._kept is None:
-            self._kept = Path(tempfile.mkdtemp(prefix="fx-explorer-"))
-        copy = Path(tempfile.mkdtemp(dir=self._kept)) / session.name
-        copy_session(session, session_file(copy))
-        return copy
-
-    def earlier_of(self, session: Path) -> Earlier | None:
-        """Return the session that was on screen before this one, which another capture made; None where
-        there is none.
-        """
-        return next((earlier for capture, earlier in reversed(self._earlier) if capture.session_path == session), None)
-
-    @property
-    def is_through(self) -> bool:
-        """Return whether Dynamo has seen the whole program that is captured, or was last."""
-        return self.live is not None and self.live.is_through
+        self._discard(self._made[:-1])
+        return live.notes
 
     def _found_nothing(self, live: LiveCapture) -> bool:
         """Return whether the user stopped it before anything was compiled."""
@@ -199,19 +139,12 @@ class Captures:
             self._made[-1].keep()
         left_behind = self._made[-1].left_behind if self._made else ""
         self._discard(self._made)
-        if self._kept:
-            shutil.rmtree(self._kept, ignore_errors=True)
         return left_behind
 
     def _discard(self, captures: list[CaptureLike]) -> None:
         for capture in captures:
             capture.discard()
         self._made = [capture for capture in self._made if capture not in captures]
-        self._earlier = [(capture, earlier) for capture, earlier in self._earlier if capture in self._made]
-        needed = {earlier.session.parent for _, earlier in self._earlier}
-        for folder in self._kept.iterdir() if self._kept else ():
-            if folder not in needed:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compilations(session: Path) -> int:

@@ -4,17 +4,12 @@ stopping it.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-from textual.worker import Worker, WorkerError
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import MakeCapture
-from fx_explorer.tui.controllers.change.old_findings import OldFindings, old_in_words
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.status.live import Waiting
@@ -26,18 +21,11 @@ RUNNING = "A capture is running already; escape stops it."
 class Capturing:
     """Runs one capture after another, and puts what each finds on screen."""
 
-    def __init__(self, services: Services, stepping: Stepping, old: OldFindings, show: Callable[[SessionReader], None]) -> None:
+    def __init__(self, services: Services, stepping: Stepping, show: Callable[[SessionReader], None]) -> None:
         """``show`` puts a session on screen."""
         self._services = services
         self._stepping = stepping
-        self._old = old
         self._show = show
-        self._capturing: Worker[None] | None = None
-        """What follows the capture that runs, or the last one."""
-        self._is_restarting = False
-        """Whether a capture is being stopped for another one."""
-        self._goes_on = False
-        """Whether the next capture is not to pause after Dynamo: there is something to compare it with."""
         self.make_without_weights: MakeCapture | None = None
         """What captures with ``--no-weights``, where that makes a difference."""
         self.watched: Sequence[Path] = ()
@@ -57,7 +45,7 @@ class Capturing:
 
     def begin(self) -> None:
         """Run the capture from beginning to end; the screen follows it."""
-        self._capturing = self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
+        self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
 
     async def _capture(self) -> None:
         services, captures = self._services, self._services.captures
@@ -81,43 +69,11 @@ class Capturing:
         finally:
             self.is_asking = False
 
-    async def anew(self) -> None:
-        """Capture again from the beginning; a compiler that waits is stopped first."""
-        captures = self._services.captures
-        if self._is_restarting or (captures.is_running and not captures.waiting):
-            self._services.notify(RUNNING)
-            return
-        self._is_restarting = True
-        try:
-            if captures.is_running:
-                await captures.stop()
-                with contextlib.suppress(WorkerError):  # it was told where it failed
-                    await (self._capturing.wait() if self._capturing else asyncio.sleep(0))
-        finally:
-            self._is_restarting = False
-        self.begin()
-
-    async def after_fix(self) -> None:
-        """Capture again because a fix was written, and go on to the end: what it is compared with was
-        compiled, too.
-        """
-        self._goes_on = True
-        await self.anew()
-
-    def go_on_after_fix(self) -> None:
-        """Go on from the first pause of a capture that was begun for a fix."""
-        live = self._services.captures.live
-        if self._goes_on and not self._is_restarting and live and live.is_through:
-            self._goes_on = False
-            if self._stepping.pauses:
-                self._stepping.go_on()
-
     def begin_when_changed(self) -> None:
-        """Capture again if a watched file was saved and nothing works. A compiler that waits is stopped."""
-        captures = self._services.captures
-        is_busy = (captures.is_running and not captures.waiting) or self.is_asking or self._is_restarting
+        """Capture again if a watched file was saved and nothing runs."""
+        is_busy = self._services.captures.is_running or self.is_asking
         if self._watch and not is_busy and self._watch.has_changed():
-            self._services.begin(self.anew, "anew", "anew", "capture what was saved", exclusive=True)
+            self.begin()
 
     def again(self) -> None:
         captures = self._services.captures
@@ -143,23 +99,16 @@ class Capturing:
             self.make_without_weights = None
             self.begin()
 
-    async def watch(self) -> None:
-        """Watch the files of the program, or stop that. What has changed already is captured at once."""
+    def watch(self) -> None:
         if not self._services.captures.can_run or not self.watched:
             self._services.notify("There is no file to watch: this is a saved session, or a target that is no file.")
         elif self._watch:
             self._watch = None
             self._services.notify("No longer watching.")
         else:
-            self._watch = FileWatch(dict.fromkeys(map(Path.absolute, [*self.watched, *self._old.paths])))
+            self._watch = FileWatch(self.watched)
             names = ", ".join(path.name for path in self.watched)
-            await self._old.look()
-            if self._old.changed:
-                told = f"{old_in_words(self._old.changed)} it was captured, which begins again now."
-                self._services.notify(f"Watching {names}: saving it captures again. {told}")
-                await self.anew()
-            else:
-                self._services.notify(f"Watching {names}: saving it captures again.")
+            self._services.notify(f"Watching {names}: saving it captures again.")
 
     async def stop(self) -> None:
         """Stop the capture. At a gate a second Escape is needed: one key pressed in error must not

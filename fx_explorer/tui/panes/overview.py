@@ -15,21 +15,13 @@ from fx_explorer.tui.terminal.wrapping import wrapped
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView
 
-GLYPHS: dict[Severity, Piece] = {
-    "good": ("✓", "good"),
-    "changed": ("≠", "annotation"),
-    "notice": ("▲", "warning"),
-    "problem": ("✗", "bad"),
-}
+GLYPHS: dict[Severity, Piece] = {"good": ("✓", "good"), "notice": ("▲", "warning"), "problem": ("✗", "bad")}
 
 TOPIC_CELLS = 12
 """Width in cells of the column that names what a fact is about."""
 
 MAX_TEXT_CELLS = 100
 """Most cells of a line: longer lines of prose are hard to read, however wide the terminal."""
-
-FIRST: tuple[Topic, ...] = ("since", "next")
-"""Topics that come before all others: what came of a change, then where to begin."""
 
 VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
 """View as facts name it → its name in the app, where they differ."""
@@ -75,7 +67,7 @@ class FactList(LineView):
 
     def show(self, facts: Sequence[Fact]) -> None:
         """Show these facts. The cursor stays on the fact it was on."""
-        facts = sorted(facts, key=lambda fact: FIRST.index(fact.topic) if fact.topic in FIRST else len(FIRST))
+        facts = sorted(facts, key=lambda fact: fact.topic != "next")
         if facts == list(self._facts):
             return
         at = self.fact_index
@@ -152,7 +144,6 @@ TOPIC_LABELS: dict[Topic, str] = {
     "front_ends": "front ends",
     "stages": "stages",
     "next": "start here",
-    "since": "since then",
 }
 
 
@@ -160,7 +151,7 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
     """Return the lines of a fact: its text beside its topic and glyph, and its details below."""
     room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 4))
     indent = " " * (TOPIC_CELLS + 2)
-    text_kind = {"good": "text", "changed": "text", "notice": "strong", "problem": "strong"}[fact.severity]
+    text_kind = {"good": "text", "notice": "strong", "problem": "strong"}[fact.severity]
     first, *rest = wrapped(printable(fact.text), room)
     lines = [FactLine(((label, "muted"), GLYPHS[fact.severity], (f" {first}", text_kind)), index)]
     lines += [FactLine(((indent, "text"), (row, text_kind)), index) for row in rest]
@@ -178,8 +169,6 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
 
 def leads_to(fact: Fact) -> str:
     """Return where enter goes, in words: ``model.py:32``, ``4 breaks``."""
-    if fact.difference:
-        return "what differs"
     if fact.place:
         return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""

@@ -54,6 +54,7 @@ def heads(text: str) -> list[dict[str, object]]:
 def test_no_record_is_left_out(reader: SessionReader, text: str) -> None:
     told = reader.meta("log", {})
     assert (reader.meta("skipped_records"), told["wrong_hashes"], told["damaged_lines"]) == (0, 0, [])
+    assert told["unknown"] == {}
     assert told["records"] == sum(line.startswith("V") for line in text.split("\n"))
 
 

@@ -25,7 +25,7 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     text = f"{name} is a TORCH_TRACE log: {counted(int(told.get('records', 0)), 'record')}, {read}."
     yield Fact("run", "notice" if skipped else "good", text, NOT_TOLD, view="source")
     if changed:
-        words = f"The texts of {counted(changed, 'record')} are not those that torch wrote: changed, or mixed with others."
+        words = f"Texts that are not what torch wrote: {changed:,}. They were changed, or mixed with others."
         at = listed([str(line) for line in told.get("damaged_lines", ())])
         yield Fact("run", "notice", words, f"The first lines of the log that are damaged: {at}.")
     unknown = told.get("unknown") or {}

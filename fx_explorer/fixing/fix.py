@@ -43,6 +43,8 @@ class Fix:
     """
     untried: str = ""
     """A kind of call in which it changes something, and which no trial makes."""
+    compiles_less: bool = False
+    """Whether a part of what is compiled now is left to Python with it, as a whole."""
 
     @property
     def path(self) -> str:

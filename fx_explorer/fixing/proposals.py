@@ -1,4 +1,4 @@
-"""All fixes that are known for a break, the most promising first. Pure: nothing is run, nothing is
+"""All fixes that are known for a break, the likeliest to hold first. Pure: nothing is run, nothing is
 written.
 """
 
@@ -9,16 +9,17 @@ import libcst as cst
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.causes import CAUSES, loops
 from fx_explorer.fixing.fix import Fix, distinct
+from fx_explorer.fixing.likelihood import ordered
 from fx_explorer.fixing.sites import obstacle, sites
 from fx_explorer.session import SessionReader
 
 
 def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
-    """Return each fix once. It is empty for a cause that nobody knows a fix for; ``why_none`` says
-    what is in the way.
+    """Return each fix once, those first that are likely to hold (likelihood.py). It is empty for a cause
+    that nobody knows a fix for; ``why_none`` says what is in the way.
     """
     stack = sites(reader, one_break)
-    return distinct(fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix))
+    return ordered(distinct(fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix)))
 
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:

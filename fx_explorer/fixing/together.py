@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fx_explorer.fixing.fix import Fix, distinct
+from fx_explorer.fixing.likelihood import ordered
 from fx_explorer.fixing.trial import Trial
 from fx_explorer.source_edit.merging import MergedEdits
 
@@ -36,14 +37,14 @@ class Together:
 
 
 def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix | None:
-    """Return the first fix, of the fixes of each break, that decides something: no other of its
+    """Return the likeliest fix, of the fixes of each break, that decides something: no other of its
     break is good, and it is not tried.
 
     None when all is known.
     """
     tried = [trial.fix for trial in trials]
     open_ones = (fixes for fixes in breaks if not _good(fixes, trials))
-    return next((fix for fixes in open_ones for fix in fixes if fix not in tried), None)
+    return next((fix for fixes in open_ones for fix in ordered(fixes, trials) if fix not in tried), None)
 
 
 def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Together | None:

@@ -202,7 +202,7 @@ def test_what_the_user_set_before_is_put_back() -> None:
         ({"inductor.memory_pool": "output"}, 'or "combined", not the text "output"; did you mean "outputs"?'),
         ({"compile.backend": "inducter"}, 'did you mean "inductor"'),
         ({"inductor.post_grad_custom_pre_pass": None}, "holds a Python object and cannot be set from here"),
-        ({"inductor.debug": 1, "dynamo.verbose": 2}, "inductor.debug takes true or false, not 1; dynamo.verbose takes"),
+        ({"inductor.debug": 1, "dynamo.verbose": 2}, "inductor.debug takes True or False, not 1; dynamo.verbose takes"),
     ],
 )
 def test_one_wrong_setting_changes_nothing(settings: dict[str, object], message: str) -> None:

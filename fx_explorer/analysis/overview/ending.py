@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.overview.console import failures
+from fx_explorer.analysis.overview.facts.log_facts import is_log, log_facts
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 
@@ -21,6 +22,8 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     elif outcome is None:
         progress = reader.meta("progress", "")
         yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
+    elif is_log(reader):
+        yield from log_facts(reader)
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))
     for found in failures(reader):

@@ -24,6 +24,7 @@ from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
+from fx_explorer.analysis.overview.facts.log_facts import is_log
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
 from fx_explorer.analysis.overview.facts.regional_facts import regional_facts
 from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
@@ -126,8 +127,10 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
 
 def _all_was_compiled(reader: SessionReader) -> bool:
     """Return whether the run came to its end, in one process, and nothing that torch was given
-    failed or was left to Python.
+    failed or was left to Python. Of a log that is not known.
     """
+    if is_log(reader):
+        return False
     outcome = reader.meta("outcome")
     if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
         return False

@@ -88,14 +88,15 @@ class InductorRecords:
                         yield LineNode(artifact, 0, nodes[name], "origins")
 
     def _links(self, record: Record, direction: Direction, made_of: dict[str, list[str]]) -> Iterator[Link]:
-        """Yield links from AOTAutograd's nodes to Dynamo's: torch has them for nodes that have the same names in
-        the graph after Inductor's passes.
+        """Yield links from the graph that AOTAutograd traced to the one it was given: torch has them for nodes that have the
+        same names in the graph after Inductor's passes.
         """
-        known = self._graphs.of(self._compilations.id(record))
-        dynamo, forward = known.by_stage.get(("dynamo", ""), {}), known.by_stage.get(("forward", direction), {})
+        known = self._graphs.of(self._compilations.id(record)).by_stage
+        given = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})
+        traced = known.get(("joint", "")) or known.get(("forward", direction), {})
         for name, origins in made_of.items():
-            if name in forward:
-                yield from (Link(forward[name], dynamo[one], "from_node") for one in origins if one in dynamo)
+            if name in traced:
+                yield from (Link(traced[name], given[one], "from_node") for one in origins if one in given)
 
     def finish(self) -> None:
         """Forget what no table of torch's came for."""

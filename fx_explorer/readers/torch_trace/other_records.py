@@ -10,7 +10,11 @@ from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 
 _STAGE_OF: dict[str, Stage] = {
+    "dynamo_side_effects": "dynamo",
+    "optimize_ddp_split_graph": "dynamo",
+    "optimize_ddp_split_child": "dynamo",
     "before_pre_grad_graph": "pre_grad",
+    "make_fx_fail_partial": "joint",
     "aot_forward_graph_fw_metadata": "joint",
     "torch._functorch.config": "joint",
     "before_joint_graph": "joint",

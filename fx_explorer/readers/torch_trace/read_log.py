@@ -20,6 +20,9 @@ from fx_explorer.session import SessionWriter
 
 Handle = Callable[[Record], None]
 
+MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What reading a record raises that is not as torch writes it. It is counted, and the log is read on."""
+
 
 def read_log(log: Path, session: Path) -> None:
     """Write the session of a log. What could not be read of it is counted there: ``skipped_records``.
@@ -43,8 +46,12 @@ def read_log(log: Path, session: Path) -> None:
         with writer.transaction():
             for record in records(lines, damage):
                 kinds[record.name] += 1
-                compilations.begun_by(record)
-                handles.get(record.name, others.add)(record)
+                try:
+                    compilations.begun_by(record)
+                    handles.get(record.name, others.add)(record)
+                except MALFORMED:
+                    damage.skipped += 1
+                    damage.note(record.line)
             inductor.finish()
             compilations.finish()
         writer.set_meta("fx_explorer", __version__)

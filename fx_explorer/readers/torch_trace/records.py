@@ -17,6 +17,8 @@ from typing import Any
 MOST_OF_A_LINE = 200_000_000
 """Bytes of a line that are looked at; nothing that torch writes is as long."""
 
+MOST_DIGITS = 18
+
 _BEGINS = re.compile(
     rb"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC](?P<month>\d\d)(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) "
     rb"(?P<thread>\d+) (?P<where>[^\]]{1,1000})\] (?P<json>\{.*)",
@@ -110,7 +112,7 @@ def records(lines: Iterable[bytes], damage: Damage) -> Iterator[Record]:
 
 def _record(head: re.Match[bytes], line: int, below: list[bytes], damage: Damage) -> Iterator[Record]:
     try:
-        fields = json.loads(head["json"])
+        fields = json.loads(head["json"], parse_int=_whole, parse_constant=_no_number)
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
@@ -135,6 +137,15 @@ def _record(head: re.Match[bytes], line: int, below: list[bytes], damage: Damage
         text.decode("utf-8", "replace"),
         line,
     )
+
+
+def _whole(digits: str) -> int | str:
+    """Return a number that a session can hold; what has more digits stays a text."""
+    return int(digits) if len(digits) <= MOST_DIGITS else digits
+
+
+def _no_number(_: str) -> None:
+    """Leave out NaN and infinities, which JSON does not have."""
 
 
 def _compilation(fields: dict[str, Any]) -> str:

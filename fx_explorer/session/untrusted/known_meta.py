@@ -65,6 +65,11 @@ def _is_bench(value: Any) -> bool:
     )
 
 
+def _is_log(value: Any) -> bool:
+    counts = (value.get("records", 0), value.get("wrong_hashes", 0), *value.get("unknown", {}).values())
+    return all(isinstance(count, int) for count in counts) and isinstance(value.get("damaged_lines", []), list)
+
+
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "fx_explorer": _is_text,
     "started": _is_text,
@@ -79,4 +84,6 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "virtual_gpu_choices": lambda value: isinstance(value, list | dict),
     "counters": lambda value: isinstance(value, dict),
     "bench": _is_bench,
+    "log": _is_log,
+    "skipped_records": lambda value: isinstance(value, int),
 }

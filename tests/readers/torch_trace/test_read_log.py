@@ -54,6 +54,7 @@ def heads(text: str) -> list[dict[str, object]]:
 def test_no_record_is_left_out(reader: SessionReader, text: str) -> None:
     told = reader.meta("log", {})
     assert (reader.meta("skipped_records"), told["wrong_hashes"], told["damaged_lines"]) == (0, 0, [])
+    assert told["unknown"] == {}
     assert told["records"] == sum(line.startswith("V") for line in text.split("\n"))
 
 
@@ -119,3 +120,17 @@ def test_kernels_are_those_of_the_output_code_and_say_what_they_compute(reader: 
 def test_checks_are_the_leaves_of_the_guard_trees(reader: SessionReader, text: str) -> None:
     leaves = re.findall(r"^\t(?:\| )*\+- (?!\w*Manager)[A-Z_]+: ", text, re.M)
     assert reader.count(model.GuardCheck) == len(leaves)
+
+
+def test_what_a_trained_model_computes_is_linked_to_what_dynamo_saw(reader: SessionReader) -> None:
+    """torch tells it of the forward; its table of a backward is empty in this release."""
+    graphs = {row.id: row for row in reader.rows(model.Graph)}
+    kinds = Counter[tuple[str, str]]()
+    for link in reader.rows(model.Link):
+        nodes = {node.id: node for node in reader.by_ids(model.Node, [link.child, link.parent])}
+        child, parent = (graphs[nodes[one].graph] for one in (link.child, link.parent))
+        assert child.compilation == parent.compilation
+        kinds[child.stage, parent.stage] += 1
+    if reader.rows(model.Graph, stage="joint", name="", parent=0) and reader.count(model.Kernel):
+        wanted = {("pre_grad", "dynamo"), ("joint", "pre_grad"), ("forward", "joint"), ("post_grad", "forward")}
+        assert wanted <= set(kinds)

@@ -5,6 +5,7 @@ than all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -25,9 +26,10 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         # With one frame the function is the one given to torch.compile: kept out, nothing would be
         # compiled.
         if len(stack) > 1 and function is not None and _breaks_in(site, function, lines) > 1:
-            yield _kept_out(site, function)
+            yield replace(_kept_out(site, function), compiles_less=True)
         if site.path != broken.file and sum((site.path, site.line) in stack_lines for stack_lines in lines) > 1:
-            yield from _call_kept_out(site)  # it breaks in a library, of which only the call is the user's
+            # It breaks in a library, of which only the call is the user's.
+            yield from (replace(fix, compiles_less=True) for fix in _call_kept_out(site))
 
 
 def _lines(broken: DistinctBreak) -> set[tuple[str, int]]:

@@ -26,6 +26,9 @@ TAKE_NO_SESSION = ("capture", "run", "dynamic")
 SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
 """Commands that have something to say of a package of AOTInductor. The others need a graph, or call the program."""
 
+SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix")
+"""Commands that have something to say of a TORCH_TRACE log."""
+
 
 def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> None:
     """Put a session in the place of a package or a log among the targets. ``until`` removes it.
@@ -87,18 +90,26 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
 
 
 def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
-    """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for commands that compile."""
+    """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for what needs the program, or what
+    only a capture finds out.
+    """
     from fx_explorer.readers.torch_trace import read_log  # not needed for Python files
 
-    if command in TAKE_NO_SESSION:
+    if command not in SHOW_LOGS or _tries(arguments):
         raise UsageError(
-            f"fx-explorer {command} is for targets: {log} is what torch wrote of a program. Look at it with: fx-explorer {log}"
+            f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
+            f"the log with: fx-explorer {log}"
         )
     folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
     session = Path(folder) / f"{log.name.partition('.')[0]}.fxs"
     read_log(log, session)
     arguments.packages = {**getattr(arguments, "packages", {}), str(session): log}
     return session
+
+
+def _tries(arguments: argparse.Namespace) -> bool:
+    """Return whether the program would be run to try a fix."""
+    return any(getattr(arguments, name, None) not in (None, False) for name in ("trying", "together", "apply"))
 
 
 def _is_to_be_looked_at(file: Path) -> bool:

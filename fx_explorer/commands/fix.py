@@ -109,7 +109,7 @@ async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
     if found.recompiles:
         await list_recompiles(found.recompiles, found.request, arguments)
     if number:
-        print(f"\n{_next_steps(arguments)}")
+        print(f"\n{_next_steps(arguments) if found.request else SEE_ONE}")
 
 
 def _what_stopped(reader: SessionReader) -> str:
@@ -121,6 +121,9 @@ def _what_stopped(reader: SessionReader) -> str:
     return "" if outcome.went_well else outcome.message or outcome.kind.replace("_", " ")
 
 
+SEE_ONE = "see one: --diff N"
+
+
 def _no_breaks(found: SessionFixes) -> str:
     if found.stopped:
         return f"no graph breaks up to where the program stopped: {found.stopped}"
@@ -130,7 +133,7 @@ def _no_breaks(found: SessionFixes) -> str:
 def _next_steps(arguments: argparse.Namespace) -> str:
     target = printable(shlex.quote(arguments.target))
     trying = "" if arguments.trying else f"try them all: fx-explorer fix {target} --try   "
-    return f"{trying}see one: --diff N   write one: --apply N"
+    return f"{trying}{SEE_ONE}   write one: --apply N"
 
 
 def _hint(one: DistinctBreak) -> str:

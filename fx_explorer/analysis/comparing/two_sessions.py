@@ -23,6 +23,7 @@ from fx_explorer.analysis.comparing.figure import (
 from fx_explorer.analysis.comparing.warmth import cache_hits, caches_of
 from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.kernels.counts import kernel_uses
+from fx_explorer.analysis.log_sessions import is_log
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.saved_values import saved_total, storage_total
 from fx_explorer.analysis.totals import totals
@@ -30,6 +31,8 @@ from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_by_compilation
+
+KEPT = "kept for the backward"
 
 COMPILE_TIME = "compiling took"
 """The figure in which any two captures differ."""
@@ -42,6 +45,8 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
     sides = [_values(reader, is_summed) for reader in (left, right)]
+    if is_log(left) or is_log(right):  # which does not say it, and 0 would be no answer
+        sides = [{what: value for what, value in side.items() if KEPT not in what} for side in sides]
     figures = [_figure(what, sides[0].get(what), sides[1].get(what)) for what in dict.fromkeys([*sides[0], *sides[1]])]
     return [*figures, *_caches(left, right), _compile_time(left, right), *_benches(left, right)]
 
@@ -120,7 +125,7 @@ def _values(reader: SessionReader, is_summed: bool) -> dict[str, _Value]:
         "guards": _Value("count", counted.guards),
         f"kernels{of_all}": _Value("count", counted.kernels),
         **{f"  {LANGUAGES.get(one, one)}": _Value("count", count) for one, count in sorted(languages.items())},
-        f"kept for the backward{of_all}": _Value("size", saved_total(reader).size_bytes, "less"),
+        f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less"),
         **(_by_version(reader) if is_summed else {}),
     }
 
@@ -137,13 +142,16 @@ def _by_version(reader: SessionReader) -> dict[str, _Value]:
     versions = [row for row in reader.rows(model.Compilation, variant_of="") if row.status in ("ok", "broke")]
     kernels = kernels_by_compilation(reader)
     return {
-        f"  [{row.name}]": _Value("text", f"{counted_word(kernels.get(row.id, 0), 'kernel')}, {size(_kept(reader, row))}")
+        f"  [{row.name}]": _Value("text", f"{counted_word(kernels.get(row.id, 0), 'kernel')}{_kept(reader, row)}")
         for row in versions[:MOST_VERSIONS]
     }
 
 
-def _kept(reader: SessionReader, version: model.Compilation) -> int:
-    return storage_total(reader.rows(model.SavedTensor, compilation=version.id)).size_bytes
+def _kept(reader: SessionReader, version: model.Compilation) -> str:
+    """Return ``, 8.2 kB``; empty where the session does not tell."""
+    if is_log(reader):
+        return ""
+    return f", {size(storage_total(reader.rows(model.SavedTensor, compilation=version.id)).size_bytes)}"
 
 
 MOST_VERSIONS = 8

@@ -15,6 +15,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
+from fx_explorer.analysis.log_sessions import is_log
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
@@ -24,7 +25,6 @@ from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
-from fx_explorer.analysis.overview.facts.log_facts import is_log
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
 from fx_explorer.analysis.overview.facts.regional_facts import regional_facts
 from fx_explorer.analysis.overview.facts.stage_facts import stage_facts

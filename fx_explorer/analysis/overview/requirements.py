@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from fx_explorer import model
+from fx_explorer.analysis.log_sessions import damage
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.checks import Check, Finding, placed
 from fx_explorer.analysis.overview.children import children
@@ -71,6 +72,9 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
     """Require that nothing is missing from the session. What a release of torch does not offer at
     all is not missing: its view says so.
     """
+    damaged = damage(reader)
+    if damaged:
+        return _unmet(name, "the log is not as torch wrote it", *(Finding("", 0, one) for one in damaged))
     gaps = [one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"]
     if not gaps:
         return None

@@ -90,7 +90,6 @@ class Compilations:
             int(found["frame"]) if found else 0,
             int(found["recompile"]) if found else 0,
             *("", "", 0),
-            backend="inductor",
             start_s=max(0.0, seconds - (self._first_s or 0.0)),
         )
         state = self._states[name] = State(replace(row, id=self._writer.add(row)))
@@ -168,11 +167,8 @@ class Compilations:
             self._writer.add(Metric(0, self.id(record), record.kind, json.dumps(kept, default=str)))
 
     def _event(self, record: Record) -> None:
-        try:
-            event = json.loads(record.payload)
-            phase, name, time_s = event["ph"], str(event["name"]), float(event["ts"]) / 1e6
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return
+        event = json.loads(record.payload)
+        phase, name, time_s = event["ph"], str(event["name"]), float(event["ts"]) / 1e6
         if self._first_event_s is None:
             self._first_event_s = time_s
         key = (event.get("pid"), event.get("tid"), name)
@@ -193,7 +189,8 @@ class Compilations:
         """Say of each compilation what the log has nothing of."""
         for state in self._states.values():
             absent = [stage for stage in _STAGES if stage not in state.seen]
-            self.change(state, missing_stages=dict.fromkeys(absent, _why_missing(state)) or None)
+            backend = "inductor" if state.seen & {"post_grad", "output_code"} else ""
+            self.change(state, backend=backend, missing_stages=dict.fromkeys(absent, _why_missing(state)) or None)
 
 
 def _why_missing(state: State) -> str:

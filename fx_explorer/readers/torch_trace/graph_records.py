@@ -46,6 +46,7 @@ class GraphRecords:
         self._places = places
         self._graphs: dict[int, GraphsOfCompilation] = {}
         self.unread_lines = 0
+        """Lines of graphs that could not be read."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return dict.fromkeys(_STAGE_OF, self._graph)
@@ -62,8 +63,7 @@ class GraphRecords:
         compilation = self._compilations.id(record)
         found = read_graphs(record.payload)
         if not found:
-            self.unread_lines += 1
-            return
+            raise ValueError("a graph without a class")
         graph, known = found[0], self.of(compilation)
         inputs = tuple(node.name for node in graph.nodes if node.op == "placeholder")
         if stage == "post_grad":

@@ -65,12 +65,7 @@ class InductorRecords:
 
     def _mappings(self, record: Record) -> None:
         """Link what torch says: the calls of the code before it to post-grad nodes, and these to Dynamo's."""
-        try:
-            found = json.loads(record.payload)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(found, dict):
-            return
+        found: dict[str, Any] = json.loads(record.payload)
         waiting = self._written.get(self._compilations.id(record), [])
         if waiting:
             written = waiting.pop()
@@ -88,8 +83,8 @@ class InductorRecords:
                         yield LineNode(artifact, 0, nodes[name], "origins")
 
     def _links(self, record: Record, direction: Direction, made_of: dict[str, list[str]]) -> Iterator[Link]:
-        """Yield links from the graph that AOTAutograd traced to the one it was given: torch has them for nodes that have the
-        same names in the graph after Inductor's passes.
+        """Yield links from the graph that AOTAutograd traced to the one it was given: torch has them for
+        nodes that have the same names in the graph after Inductor's passes.
         """
         known = self._graphs.of(self._compilations.id(record)).by_stage
         given = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})
@@ -97,10 +92,6 @@ class InductorRecords:
         for name, origins in made_of.items():
             if name in traced:
                 yield from (Link(traced[name], given[one], "from_node") for one in origins if one in given)
-
-    def finish(self) -> None:
-        """Forget what no table of torch's came for."""
-        self._written.clear()
 
 
 def _table(value: Any) -> dict[str, list[str]]:

@@ -9,22 +9,22 @@ from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 
-_STAGE_OF: dict[str, Stage] = {
-    "dynamo_side_effects": "dynamo",
-    "optimize_ddp_split_graph": "dynamo",
-    "optimize_ddp_split_child": "dynamo",
-    "before_pre_grad_graph": "pre_grad",
-    "make_fx_fail_partial": "joint",
-    "aot_forward_graph_fw_metadata": "joint",
-    "torch._functorch.config": "joint",
-    "before_joint_graph": "joint",
-    "before_post_grad_graph": "post_grad",
-    "fx_graph_runnable": "post_grad",
-    "inductor_provenance_tracking_kernel_stack_traces": "output_code",
-    "inductor_collective_schedule": "output_code",
-    "triton_kernel_info": "kernel",
+_KNOWN: dict[str, tuple[Stage, str]] = {
+    "dynamo_side_effects": ("dynamo", "Side effects"),
+    "optimize_ddp_split_graph": ("dynamo", "Graph split for DDP"),
+    "optimize_ddp_split_child": ("dynamo", "Part of the graph split for DDP"),
+    "before_pre_grad_graph": ("pre_grad", "Before the pre-grad passes"),
+    "make_fx_fail_partial": ("joint", "Graph up to the error"),
+    "aot_forward_graph_fw_metadata": ("joint", "AOTAutograd's metadata"),
+    "torch._functorch.config": ("joint", "AOTAutograd's settings"),
+    "before_joint_graph": ("joint", "Before the joint passes"),
+    "before_post_grad_graph": ("post_grad", "Before the post-grad passes"),
+    "fx_graph_runnable": ("post_grad", "Script that runs the graph"),
+    "inductor_provenance_tracking_kernel_stack_traces": ("output_code", "Your lines by kernel"),
+    "inductor_collective_schedule": ("output_code", "Order of collectives"),
+    "triton_kernel_info": ("kernel", "Configurations of kernels"),
 }
-"""Where the documents of known records belong; those of others belong to Dynamo."""
+"""Name of a record → where its document belongs, and what it is called. Others belong to Dynamo, under torch's name."""
 
 _NOT_SHOWN = ("describe_storage", "describe_tensor", "describe_source")
 """Records that only serve to make the inputs of a graph again: they are counted, and not shown one by one."""
@@ -43,13 +43,14 @@ class OtherRecords:
         if name in _NOT_SHOWN:
             return
         is_cache = "_cache_" in name
-        if name not in _STAGE_OF and not is_cache:
+        if name not in _KNOWN and not is_cache:
             self.counted[name] = self.counted.get(name, 0) + 1
         if is_cache:
             self._cache(record, name)
         text = record.payload or json.dumps(record.content, indent=2, ensure_ascii=False)
         language = "json" if text.lstrip()[:1] in ("{", "[") else "text"
-        self._compilations.add_artifact(record, "listing", _STAGE_OF.get(name, "dynamo"), name, language, text)
+        stage, title = _KNOWN.get(name, ("dynamo", name))
+        self._compilations.add_artifact(record, "listing", stage, title, language, text)
 
     def _cache(self, record: Record, name: str) -> None:
         self._writer.add(Metric(0, self._compilations.id(record), "cache_event", json.dumps(name)))

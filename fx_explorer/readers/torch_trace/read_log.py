@@ -25,22 +25,21 @@ MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, 
 
 
 def read_log(log: Path, session: Path) -> None:
-    """Write the session of a log. What could not be read of it is counted there: ``skipped_records``.
+    """Write the session of a log. What could not be read of it is counted there: ``skipped_records``, and the entry ``log``.
 
-    Raises SessionError for a log that cannot be read at all, or that holds no record.
+    Raises SessionError for a log that cannot be read at all.
     """
     damage, kinds = Damage(), Counter[str]()
-    with SessionWriter(session) as writer, lines_of(log) as lines:
+    with SessionWriter(session) as writer, lines_of(log, damage) as lines:
         places = Places(writer)
         compilations = Compilations(writer, places)
         graphs = GraphRecords(writer, compilations, places)
-        inductor = InductorRecords(writer, compilations, graphs)
         handles: dict[str, Handle] = {
             "str": places.intern,
             **compilations.handles(),
             **DynamoRecords(writer, compilations, places).handles(),
             **graphs.handles(),
-            **inductor.handles(),
+            **InductorRecords(writer, compilations, graphs).handles(),
         }
         others = OtherRecords(writer, compilations)
         with writer.transaction():
@@ -52,13 +51,14 @@ def read_log(log: Path, session: Path) -> None:
                 except MALFORMED:
                     damage.skipped += 1
                     damage.note(record.line)
-            inductor.finish()
             compilations.finish()
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("environment", compilations.environment)
         target = {"name": log.name, "kind": "log", "file": str(log.absolute()), "object": "", "train": False}
         writer.set_meta("target", {**target, "parameters": 0})
         writer.set_meta("skipped_records", damage.skipped)
+        writer.set_meta("build", True)  # torch built what it wrote of
         told = {"records": kinds.total(), "kinds": dict(kinds.most_common()), "unknown": others.counted}
-        writer.set_meta("log", {**told, "wrong_hashes": damage.wrong_hashes, "damaged_lines": damage.first_lines})
+        lost = {"wrong_hashes": damage.wrong_hashes, "unread_graph_lines": graphs.unread_lines, "is_cut_off": damage.is_cut_off}
+        writer.set_meta("log", {**told, **lost, "damaged_lines": damage.first_lines})
         writer.set_meta("outcome", Outcome("finished").to_json())

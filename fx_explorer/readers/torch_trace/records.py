@@ -74,6 +74,8 @@ class Damage:
     """Lines outside any record, and records whose JSON is none."""
     wrong_hashes: int = 0
     """Records whose text is not the one torch wrote. They are read as they are."""
+    is_cut_off: bool = False
+    """Whether a packed log ends in the middle."""
     first_lines: list[int] = field(default_factory=list)
     """Where the first of them stand."""
 

@@ -19,6 +19,7 @@ from fx_explorer.analysis.kernels.kernel_documents import (
     options_apart,
     source_here,
 )
+from fx_explorer.analysis.log_sessions import NOT_BELOW, is_log
 from fx_explorer.analysis.words import listed
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
@@ -195,7 +196,7 @@ class Levels:
         if build and build.state == "built":
             others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
             return NO_SUCH_LEVEL.format(level=LEVEL_TITLES[level], others=others)
-        return self.news or ("" if gpu_of(reader) else NOT_BUILT)
+        return self.news or ("" if gpu_of(reader) else NOT_BELOW if is_log(reader) else NOT_BUILT)
 
 
 def lacks_sass(build: KernelBuild) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.log_sessions import NOTHING_SAVED, is_log
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
 from fx_explorer.analysis.modules.module_regions import belongs, is_module
 from fx_explorer.analysis.modules.own_figures import saved_paths
@@ -198,6 +199,8 @@ def _twice(reader: SessionReader) -> str:
 def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "Nothing so far: it is known once forward and backward are separate graphs."
+    if is_log(reader):
+        return NOTHING_SAVED
     if not reader.count(model.Graph, stage="backward"):
         return "Nothing is kept: there is no backward graph (inference, or a backend without AOTAutograd)."
     return "Nothing is kept: the backward needs no value of the forward."

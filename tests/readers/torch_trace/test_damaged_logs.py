@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
+from fx_explorer.analysis.log_sessions import NOTHING_SAVED
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.errors import SessionError
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.tables import TABLES
 
 LOGS = Path(__file__).parents[2] / "data" / "torch_trace"
 
@@ -98,6 +100,8 @@ def test_a_log_that_was_cut_off_packed_or_not(tmp_path: Path, share: float) -> N
     cut, of_packed = told(tmp_path / "cut.log"), told(tmp_path / "packed.log")
     assert 0 < cut["records"] < 2_000
     assert 0 <= of_packed["records"] < 2_000
+    assert (cut["is_cut_off"], of_packed["is_cut_off"]) == (False, True)
+    assert any("the packed file ends in the middle" in said for said in of_packed["said"])
 
 
 def test_a_changed_text_is_counted_and_told(tmp_path: Path) -> None:
@@ -107,7 +111,7 @@ def test_a_changed_text_is_counted_and_told(tmp_path: Path) -> None:
     )
     found = told(log)
     assert (found["skipped"], found["wrong_hashes"]) == (0, 1)
-    assert any("not what torch wrote: 1." in said for said in found["said"])
+    assert any("not what torch wrote: changed, or mixed with others: 1" in said for said in found["said"])
     assert len(found["damaged_lines"]) == 1
 
 
@@ -140,19 +144,56 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
         read_log(tmp_path / "missing.log", tmp_path / "t.fxs")
 
 
-@pytest.mark.parametrize("command", [["capture", "-o", "s.fxs"], ["run", "-o", "s.fxs"], ["dynamic"]])
-def test_commands_that_compile_take_no_log(
+NEED_THE_PROGRAM = (
+    *(["capture", "-o", "s.fxs"], ["run", "-o", "s.fxs"], ["dynamic"], ["bench"], ["ledger"], ["memory"], ["options"]),
+    *(["support"], ["kernel", "triton_poi_fused_relu_0"], ["fix", "--try"], ["fix", "--apply", "1"]),
+)
+
+
+@pytest.mark.parametrize("command", NEED_THE_PROGRAM, ids=" ".join)
+def test_what_needs_the_program_takes_no_log(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.log").write_bytes(whole("graph_breaks"))
     assert cli.main([command[0], "x.log", *command[1:]]) == 2
-    assert "is what torch wrote of a program" in capsys.readouterr().err
+    assert "x.log is what torch wrote of a program, and not the program" in capsys.readouterr().err
 
 
-def test_report_and_diff_take_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_and_diff_take_logs(capsys: pytest.CaptureFixture[str]) -> None:
     packed = [str(LOGS / f"h200_ranks_diverge/rank_{rank}.log.gz") for rank in (0, 1)]
     assert cli.main(["report", packed[0]]) == 0
     assert json.loads(capsys.readouterr().out)["totals"]["skipped_records"] == 0
     assert cli.main(["diff", *packed]) in (0, 1)
-    assert "rank_0" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "rank_0" in said
+    assert "kept for the backward" not in said  # no log says it, and 0 would be no answer
+
+
+def test_graph_and_fix_take_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(LOGS / "h200_graph_breaks.log.gz")
+    assert cli.main(["graph", log, "1"]) == 0
+    assert "l_x_" in capsys.readouterr().out
+    assert cli.main(["fix", log]) == 0
+    said = capsys.readouterr().out
+    assert "let the graph hold the number" in said
+    assert "--diff N" in said
+    assert "--try" not in said  # there is no program to try it with
+
+
+def test_a_check_of_a_log_holds_for_what_a_log_tells_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(whole("user_triton"))
+    assert cli.main(["check", str(log), "--max-graph-breaks", "0"]) == 0
+    assert cli.main(["check", str(log), "--no-skipped-frames"]) == 1
+    assert "a log does not tell of every function" in capsys.readouterr().out
+    log.write_bytes(whole("user_triton") + b"a line of somebody else's\n")
+    assert cli.main(["check", str(log), "--max-graph-breaks", "0"]) == 1
+    assert "could not be read: 1" in capsys.readouterr().out
+    assert cli.main(["check", str(log), "--max-graph-breaks", "0", "--allow-gaps"]) == 0
+
+
+def test_the_view_of_memory_says_that_a_log_does_not_tell(tmp_path: Path) -> None:
+    read_log(LOGS / "h200_gpt_block_train.log.gz", tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert TABLES["memory"](reader).empty == NOTHING_SAVED

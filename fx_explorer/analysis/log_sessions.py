@@ -1,0 +1,32 @@
+"""Sessions that were made of a log: what torch wrote there, and nothing that only a capture finds out."""
+
+from __future__ import annotations
+
+from fx_explorer.session import SessionReader
+
+NOTHING_SAVED = (
+    "A log does not say what the forward keeps for the backward, nor in which storages it lies. Capture the program to see it."
+)
+
+NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Capture the program with --build to see that."
+
+
+def is_log(reader: SessionReader) -> bool:
+    """Return whether the session was made of a TORCH_TRACE log, and of no run."""
+    return (reader.meta("target") or {}).get("kind") == "log"
+
+
+def damage(reader: SessionReader) -> list[str]:
+    """Return what of the log could not be read or taken as torch wrote it, each in a few words; empty for a
+    log that is whole, and for any other session.
+    """
+    if not is_log(reader):
+        return []
+    told = reader.meta("log") or {}
+    counts = (
+        (reader.meta("skipped_records", 0), "lines and records that could not be read"),
+        (told.get("wrong_hashes", 0), "texts that are not what torch wrote: changed, or mixed with others"),
+        (told.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
+    )
+    found = [f"{what}: {count:,}" for count, what in counts if count]
+    return [*found, "the packed file ends in the middle"] if told.get("is_cut_off") else found

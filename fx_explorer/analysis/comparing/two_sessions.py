@@ -44,9 +44,8 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     called better.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
-    sides = [_values(reader, is_summed) for reader in (left, right)]
-    if is_log(left) or is_log(right):  # which does not say it, and 0 would be no answer
-        sides = [{what: value for what, value in side.items() if KEPT not in what} for side in sides]
+    tells_kept = not is_log(left) and not is_log(right)  # a log does not say it, and 0 would be no answer
+    sides = [_values(reader, is_summed, tells_kept) for reader in (left, right)]
     figures = [_figure(what, sides[0].get(what), sides[1].get(what)) for what in dict.fromkeys([*sides[0], *sides[1]])]
     return [*figures, *_caches(left, right), _compile_time(left, right), *_benches(left, right)]
 
@@ -109,9 +108,9 @@ class _Value(NamedTuple):
     wanted: Wanted = ""
 
 
-def _values(reader: SessionReader, is_summed: bool) -> dict[str, _Value]:
+def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[str, _Value]:
     """Return the values of one session. ``is_summed`` adds up what belongs to each version of a
-    function, because one of the sessions has several.
+    function, because one of the sessions has several. ``tells_kept``: with what is kept for the backward.
     """
     of_all = ", all versions" if is_summed else ""
     counted = session_figures(reader)
@@ -125,8 +124,8 @@ def _values(reader: SessionReader, is_summed: bool) -> dict[str, _Value]:
         "guards": _Value("count", counted.guards),
         f"kernels{of_all}": _Value("count", counted.kernels),
         **{f"  {LANGUAGES.get(one, one)}": _Value("count", count) for one, count in sorted(languages.items())},
-        f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less"),
-        **(_by_version(reader) if is_summed else {}),
+        **({f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less")} if tells_kept else {}),
+        **(_by_version(reader, tells_kept) if is_summed else {}),
     }
 
 
@@ -137,21 +136,17 @@ def _backends(reader: SessionReader) -> str:
     return ", ".join(dict.fromkeys(row.backend for row in reader.rows(model.Compilation) if row.backend)) or "none"
 
 
-def _by_version(reader: SessionReader) -> dict[str, _Value]:
+def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
     """Return the kernels and saved values of each version: a call runs one of them."""
     versions = [row for row in reader.rows(model.Compilation, variant_of="") if row.status in ("ok", "broke")]
     kernels = kernels_by_compilation(reader)
-    return {
-        f"  [{row.name}]": _Value("text", f"{counted_word(kernels.get(row.id, 0), 'kernel')}{_kept(reader, row)}")
-        for row in versions[:MOST_VERSIONS]
-    }
-
-
-def _kept(reader: SessionReader, version: model.Compilation) -> str:
-    """Return ``, 8.2 kB``; empty where the session does not tell."""
-    if is_log(reader):
-        return ""
-    return f", {size(storage_total(reader.rows(model.SavedTensor, compilation=version.id)).size_bytes)}"
+    found = {}
+    for row in versions[:MOST_VERSIONS]:
+        parts = [counted_word(kernels.get(row.id, 0), "kernel")]
+        if tells_kept:
+            parts.append(size(storage_total(reader.rows(model.SavedTensor, compilation=row.id)).size_bytes))
+        found[f"  [{row.name}]"] = _Value("text", ", ".join(parts))
+    return found
 
 
 MOST_VERSIONS = 8

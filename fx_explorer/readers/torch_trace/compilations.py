@@ -64,6 +64,7 @@ class Compilations:
             "bwd_compilation_metrics_runtime": self._metrics,
             "chromium_event": self._event,
             "dynamo_error": self._error,
+            "torch_version": self._version,
         }
 
     def begun_by(self, record: Record) -> None:
@@ -184,6 +185,9 @@ class Compilations:
 
     def _error(self, record: Record) -> None:
         self.of(record).error_text = record.payload
+
+    def _version(self, record: Record) -> None:
+        self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
 
     def finish(self) -> None:
         """Say of each compilation what the log has nothing of."""

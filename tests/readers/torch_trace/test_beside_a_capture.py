@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from fx_explorer import model
+from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, figures_of_both
+from fx_explorer.analysis.log_sessions import damage
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 
@@ -60,6 +63,21 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SessionRead
 def test_the_compilations_and_how_they_ended(both: tuple[SessionReader, SessionReader]) -> None:
     live, log = ({(row.name, row.status, row.line) for row in one.rows(model.Compilation)} for one in both)
     assert log == live != set()
+
+
+def test_every_kind_of_record_that_this_torch_writes_is_known(both: tuple[SessionReader, SessionReader]) -> None:
+    _, log = both
+    assert damage(log) == []
+    assert log.meta("log")["unknown"] == {}
+    assert log.meta("environment")["torch"] == torch.__version__
+
+
+def test_their_figures_are_the_same(both: tuple[SessionReader, SessionReader]) -> None:
+    """All but the time, since one of the sessions is of the compile with us in it, and the conditionals, which a capture
+    counts among the library calls.
+    """
+    differing = {one.what for one in figures_of_both(*both) if one.differs}
+    assert differing <= {COMPILE_TIME, "kernels", "  library calls"}
 
 
 def test_the_breaks_and_recompiles(both: tuple[SessionReader, SessionReader]) -> None:

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from fx_explorer.highlight import printable
-from fx_explorer.tui.panes.table_pane import SHORT_ROWS
+from fx_explorer.tui.panes.table_words import SHORT_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.geometry import Size
 from textual.message import Message
-from textual.widget import Widget
 from textual.worker import WorkType
 
 from fx_explorer.analysis.documents import Place
@@ -25,6 +23,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.panes.table_chart import TableChart
+from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
+from fx_explorer.tui.panes.table_words import Words
 from fx_explorer.tui.panes.views_box import DetailBox
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
@@ -37,9 +37,6 @@ from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
-
-SHORT_ROWS = 30
-"""A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""
 
 LEAST_ROWS = 3
 """What dragging the border leaves to the list, and to the detail."""
@@ -338,7 +335,7 @@ class TablePane(TellsUnreadable, Vertical):
         self.rows.placeholder = self._why_no_row(table)
         self.rows.is_tree = tree is not None
         shown = FoldedRows(table, self._order, self._folding) if tree else TableRows(table, self._order)
-        self.rows.load(shown, _columns(table, self.sort), line=line)
+        self.rows.load(shown, columns(table, self.sort), line=line)
         self._chart.show(table.chart, self.position)
         self._totals.show(Content(printable(arrangement.totals)))
         self._totals.display = bool(table.rows)
@@ -455,83 +452,3 @@ class TablePane(TellsUnreadable, Vertical):
     def _row(self) -> views.TableRow | None:
         rows, position = self._table.rows if self._table else (), self.position
         return rows[position] if position < len(rows) else None
-
-
-class Words(Widget):
-    """Shows what the rows of a view mean, where they came from, and what is worth noticing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._content = self._short = Content("")
-
-    def show(self, table: views.Table) -> None:
-        origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
-        notice = Content.styled(printable(table.notice), "$text-secondary")
-        self._content = Content("\n").join([Content(table.shows) + origin, *([notice] if table.notice else [])])
-        self._short = notice if table.notice else Content(table.shows)
-        self.refresh(layout=True)
-
-    def render(self) -> Content:
-        return self._short.truncate(self.size.width, ellipsis=True) if self._is_short else self._content
-
-    @property
-    def _is_short(self) -> bool:
-        """Return whether the terminal has room for one line of heading only."""
-        return self.app.size.height <= SHORT_ROWS
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 1 if self._is_short else super().get_content_height(container, viewport, width)
-
-
-class TableRows:
-    """Gives the rows of a table to the list, in the order of the screen."""
-
-    def __init__(self, table: views.Table, order: Sequence[int]) -> None:
-        self._rows = table.rows
-        self._order = order
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
-        return [_cells(self._rows[position]) for position in self._order[start:stop]]
-
-
-class FoldedRows(TableRows):
-    """The same for rows that lie in each other: the first cell is the row's name in its place."""
-
-    def __init__(self, table: views.Table, order: Sequence[int], folding: Folding) -> None:
-        super().__init__(table, order)
-        self._tree = table.tree
-        self._folding = folding
-        self._least = min((table.tree.depths[at] for at in order), default=0) if table.tree else 0
-
-    def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
-        rows = super().page(start, stop)
-        if self._tree is None:
-            return rows
-        named = [self._folding.name(self._tree, at, self._least) for at in self._order[start:stop]]
-        return [(name, *row[1:]) for name, row in zip(named, rows, strict=True)]
-
-
-def _cells(row: views.TableRow) -> row_list.Row:
-    if not row.kind:
-        return row.cells
-    first, *rest = row.cells
-    return ((first, row.kind), *rest)
-
-
-def _columns(table: views.Table, sort: Sort | None) -> list[row_list.Column]:
-    return [
-        row_list.Column(
-            column.title,
-            column.kind,
-            "right" if column.is_number else "left",
-            min_width=column.min_width,
-            max_width=column.max_width,
-            priority=column.priority,
-            keeps=column.keeps,
-            arrow=sort.arrow if sort and sort.column == column.title else "",
-        )
-        for column in table.columns
-    ]

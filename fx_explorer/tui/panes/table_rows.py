@@ -1,0 +1,65 @@
+"""Rows and columns of a table as the list on screen takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer.tui.views import table as views
+from fx_explorer.tui.views.arranging import Sort
+from fx_explorer.tui.views.trees.folding import Folding
+from fx_explorer.tui.widgets import row_list
+
+
+class TableRows:
+    """Gives the rows of a table to the list, in the order of the screen."""
+
+    def __init__(self, table: views.Table, order: Sequence[int]) -> None:
+        self._rows = table.rows
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
+        return [_cells(self._rows[position]) for position in self._order[start:stop]]
+
+
+class FoldedRows(TableRows):
+    """The same for rows that lie in each other: the first cell is the row's name in its place."""
+
+    def __init__(self, table: views.Table, order: Sequence[int], folding: Folding) -> None:
+        super().__init__(table, order)
+        self._tree = table.tree
+        self._folding = folding
+        self._least = min((table.tree.depths[at] for at in order), default=0) if table.tree else 0
+
+    def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
+        rows = super().page(start, stop)
+        if self._tree is None:
+            return rows
+        named = [self._folding.name(self._tree, at, self._least) for at in self._order[start:stop]]
+        return [(name, *row[1:]) for name, row in zip(named, rows, strict=True)]
+
+
+def _cells(row: views.TableRow) -> row_list.Row:
+    if not row.kind:
+        return row.cells
+    first, *rest = row.cells
+    return ((first, row.kind), *rest)
+
+
+def columns(table: views.Table, sort: Sort | None) -> list[row_list.Column]:
+    """Return the columns of a table, the one that it is sorted by with an arrow."""
+    return [
+        row_list.Column(
+            column.title,
+            column.kind,
+            "right" if column.is_number else "left",
+            min_width=column.min_width,
+            max_width=column.max_width,
+            priority=column.priority,
+            keeps=column.keeps,
+            arrow=sort.arrow if sort and sort.column == column.title else "",
+        )
+        for column in table.columns
+    ]

@@ -1,0 +1,39 @@
+"""The words above a table, in two lines; in a short terminal, in one."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.geometry import Size
+from textual.widget import Widget
+
+from fx_explorer.highlight import printable
+from fx_explorer.tui.views import table as views
+
+SHORT_ROWS = 30
+"""A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""
+
+
+class Words(Widget):
+    """Shows what the rows of a view mean, where they came from, and what is worth noticing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._content = self._short = Content("")
+
+    def show(self, table: views.Table) -> None:
+        origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
+        notice = Content.styled(printable(table.notice), "$text-secondary")
+        self._content = Content("\n").join([Content(table.shows) + origin, *([notice] if table.notice else [])])
+        self._short = notice if table.notice else Content(table.shows)
+        self.refresh(layout=True)
+
+    def render(self) -> Content:
+        return self._short.truncate(self.size.width, ellipsis=True) if self._is_short else self._content
+
+    @property
+    def _is_short(self) -> bool:
+        """Return whether the terminal has room for one line of heading only."""
+        return self.app.size.height <= SHORT_ROWS
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1 if self._is_short else super().get_content_height(container, viewport, width)

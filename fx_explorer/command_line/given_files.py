@@ -82,10 +82,8 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
             f"{file} is a package of AOTInductor: it holds compiled code, and no program that fx-explorer {command} could "
             f"work on. Give the program that it was made of. Its code is shown by: fx-explorer {file}"
         )
-    folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
-    session = Path(folder) / f"{file.stem}.fxs"
+    session = _place_of_session(file, arguments, until)
     write_package_session(archive, session)
-    arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
     return session
 
 
@@ -100,10 +98,16 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
             f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
             f"the log with: fx-explorer {log}"
         )
-    folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
-    session = Path(folder) / f"{log.name.partition('.')[0]}.fxs"
+    session = _place_of_session(log, arguments, until)
     read_log(log, session)
-    arguments.packages = {**getattr(arguments, "packages", {}), str(session): log}
+    return session
+
+
+def _place_of_session(file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
+    """Return where the session that stands for ``file`` goes, which is told by the name of ``file``."""
+    folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
+    session = Path(folder) / f"{file.name.partition('.')[0]}.fxs"
+    arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
     return session
 
 

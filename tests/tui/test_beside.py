@@ -21,21 +21,9 @@ from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import Hand, write_training_step
 from tests.tui.conftest import OpenApp
+from tests.tui.held import LONG_S, Held
 
 KERNELS = 2_500
-LONG_S = 60
-
-
-class Held:
-    """A function that a test lets go on, and the threads that called it."""
-
-    def __init__(self) -> None:
-        self.go_on = threading.Event()
-        self.threads: list[int] = []
-
-    def wait(self) -> None:
-        self.threads.append(threading.get_ident())
-        assert self.go_on.wait(LONG_S)
 
 
 @pytest.fixture

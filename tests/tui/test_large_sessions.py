@@ -20,26 +20,14 @@ from fx_explorer.tui.screens import explorer, frame
 from fx_explorer.tui.views import reads
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
+from tests.tui.held import Held
 
 KERNELS = 2_500
-LONG_S = 60
 
 
 @pytest.fixture(scope="module")
 def many_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return kernels_session(tmp_path_factory.mktemp("large") / "kernels.fxs", KERNELS)
-
-
-class Held:
-    """Lets a function go on when the test says so, and notes in which threads it ran."""
-
-    def __init__(self) -> None:
-        self.go_on = threading.Event()
-        self.threads: list[int] = []
-
-    def wait(self) -> None:
-        self.threads.append(threading.get_ident())
-        assert self.go_on.wait(LONG_S)
 
 
 @pytest.fixture

@@ -81,8 +81,6 @@ def test_a_line_that_takes_long_to_trace_has_that_time_and_its_module(recorded: 
     assert not failures(recorded)
     assert times["test_line_times.py", line_of("# constant"), "inner"] >= WAIT_S
     assert times["test_line_times.py", line_of("# operator"), ""] >= WAIT_S
-    rest = sum(took for (_, line, _), took in times.items() if line not in (line_of("# constant"), line_of("# operator")))
-    assert rest < WAIT_S
 
 
 def test_what_follows_a_module_in_its_line_is_not_the_modules(recorded: SessionReader) -> None:
@@ -93,9 +91,7 @@ def test_what_follows_a_module_in_its_line_is_not_the_modules(recorded: SessionR
 
 def test_aotautograd_has_the_time_of_the_operator_that_is_slow_to_trace(recorded: SessionReader) -> None:
     times = times_of(recorded, "aot_collect_metadata")
-    where = ("test_line_times.py", line_of("# operator"), "")
-    assert times[where] >= WAIT_S
-    assert sum(times.values()) - times[where] < WAIT_S
+    assert times["test_line_times.py", line_of("# operator"), ""] >= WAIT_S
 
 
 def test_lowering_knows_the_lines_of_its_nodes(recorded: SessionReader) -> None:

@@ -143,7 +143,7 @@ def test_what_was_not_repeated_is_counted(driven: Driven) -> None:
     """Not the graph's own tracing, nor the regions given again."""
     only, whole = driven.variant("0/0~1"), driven.variant("0/0~2")
     spared = [row for row in driven.reader.rows(RegionLowering, compilation=driven.variant("0/0").id) if row.name == "down"]
-    assert only.saved_s - whole.saved_s == pytest.approx(sum(row.duration_s for row in spared), rel=0.5)
+    assert only.saved_s - whole.saved_s >= sum(row.duration_s for row in spared) > 0
     for variant in (only, driven.variant("0/0~3")):
         assert whole.saved_s < variant.saved_s < driven.variant("0/0").duration_s
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.narrated_capture import interrupts, ticking, unless_compiled
-from fx_explorer.command_line.progress import CaptureNarration
+from fx_explorer.command_line.narration.narrated_capture import interrupts, told_live, unless_compiled
+from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.session import SessionReader
 
 
@@ -34,11 +34,8 @@ async def capture_first(
     )
     keep = False
     try:
-        with interrupts(capture, interrupts_program=False), ticking(progress):
-            await capture.start()
-            async for notice in capture.notices():
-                progress.show(notice)
-            outcome = await capture.wait()
+        with interrupts(capture, interrupts_program=False):
+            outcome = await told_live(capture, progress)
         progress.end()
         if outcome.kind != "finished":
             progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))

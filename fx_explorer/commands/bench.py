@@ -21,8 +21,8 @@ from fx_explorer.client import leftovers
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.command_line.capture_options import add_call_arguments, add_setting_argument, add_worker_arguments
 from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
-from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
 from fx_explorer.output_file import OutputFile
@@ -203,7 +203,7 @@ class _Narration:
         self.tell, self.end = self._out.tell, self._out.end
 
     def show(self, progress: BenchProgress) -> None:
-        if not self._out.show_live(progress.in_words) and progress.doing != self._told:
+        if not self._out.show_live(lambda: progress.in_words) and progress.doing != self._told:
             self.tell(progress.without_figures)
         self._told = progress.doing
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fx_explorer.command_line.narrated_capture import follow
+    from fx_explorer.command_line.narration.narrated_capture import follow
 
     output = session_output(arguments, default_output(shown_name(arguments)))
     assert output is not None

@@ -19,8 +19,8 @@ from fx_explorer.command_line.capture_options import (
     request_from,
 )
 from fx_explorer.command_line.given_session import answer_from, is_session
+from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
-from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GUARD_FILTER, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
@@ -192,7 +192,7 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
         session = folder / leftovers.SESSION
         with SessionWriter(session) as writer:
             begin_session(writer, plan)
-            await Bench(plan, writer, arguments.python, lambda progress: narration.show_live(progress.in_words)).run()
+            await Bench(plan, writer, arguments.python, lambda progress: narration.show_live(lambda: progress.in_words)).run()
             end_session(writer, was_stopped=False)
         narration.end()
         with SessionReader(session) as reader:

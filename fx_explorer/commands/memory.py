@@ -15,8 +15,8 @@ from fx_explorer.analysis.memory.optimizers import TENSORS
 from fx_explorer.argument_types import words
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
+from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, text_output
-from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 

@@ -24,7 +24,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
 from fx_explorer.cli import main
-from fx_explorer.command_line.narrated_capture import support_words
+from fx_explorer.command_line.narration.narrated_capture import support_words
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.support_report import FORMATS, support_object
 from fx_explorer.session import SessionReader, SessionWriter

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.progress import CaptureNarration
+from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.commands import capture, run
 from fx_explorer.commands.capture import default_output
 from fx_explorer.errors import UsageError
@@ -163,13 +163,11 @@ def test_a_terminal_gets_one_live_line_that_the_programs_output_does_not_mix_wit
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
     progress = CaptureNarration(out, pass_through=False)
-    progress.show(Notice("worker", text="importing torch"))
-    progress.show(Notice("artifact", stage="post_grad", compilation="0/0"))
+    assert progress.show_live(lambda: "importing torch")
     progress.program_output("stdout", b"printed\n\x1b[2Jpart")
     progress.end()
     shown = out.getvalue()
     assert "importing torch" in shown
-    assert "======... [0/0] post-grad passes" in shown
     assert "\r\x1b[K  | printed\n" in shown
     assert shown.endswith("\r\x1b[K  | ␛[2Jpart\n")
 

@@ -110,6 +110,16 @@ def causes(reader: SessionReader) -> list[ExplainedRecompile]:
     return [one for one in recompiles(reader) if one.is_cause]
 
 
+def cause_of(reader: SessionReader, compilation: model.Compilation) -> ExplainedRecompile | None:
+    """Return why one compilation was made again, of itself alone; None for a first one."""
+    rows = reader.rows(model.Recompile, compilation=compilation.id)
+    if not rows:
+        return None
+    session = _Compilations(reader)
+    group = _with_cause([_explained(reader, session, row) for row in rows], set())
+    return next(one for one in group if one.is_cause)
+
+
 def reached_limit(compilation: model.Compilation) -> bool:
     """Return whether the compilation was refused because its function had been compiled too
     often.

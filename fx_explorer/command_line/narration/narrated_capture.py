@@ -16,7 +16,8 @@ from pathlib import Path
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
-from fx_explorer.command_line.progress import CaptureNarration
+from fx_explorer.command_line.narration.being_compiled import BeingCompiled
+from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.model import CaptureRequest, Graph, GraphBreak, Kernel, Outcome, SupportReport
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import has_compiled
@@ -83,13 +84,22 @@ def unless_compiled(session: Path, progress: CaptureNarration, *, may_be_empty: 
 async def narrated(capture: Capture, progress: CaptureNarration) -> Outcome:
     """Run a capture to its end, with narration; signals end it and keep what was captured."""
     try:
-        with interrupts(capture, interrupts_program=capture.request.as_script), ticking(progress):
-            await capture.start()
-            async for notice in capture.notices():
-                progress.show(notice)
-            return await capture.wait()
+        with interrupts(capture, interrupts_program=capture.request.as_script):
+            return await told_live(capture, progress)
     finally:
         progress.end()
+
+
+async def told_live(capture: Capture, progress: CaptureNarration) -> Outcome:
+    """Start a capture, follow it to its end, and show what is being compiled meanwhile."""
+    compiling = BeingCompiled(capture.session_path)
+    progress.show_live(compiling.words)
+    with ticking(progress):
+        await capture.start()
+        async for notice in capture.notices():
+            compiling.hear(notice)
+            progress.show(notice)
+        return await capture.wait()
 
 
 @contextlib.contextmanager

@@ -8,31 +8,12 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from fx_explorer.client.console import LineSplitter
 from fx_explorer.highlight import printable
-from fx_explorer.model import STAGES, Notice, Stage
-
-STAGE_WORDS = {
-    "dynamo": "tracing with Dynamo",
-    "pre_grad": "rewriting the traced graph",
-    "joint": "AOTAutograd",
-    "forward": "AOTAutograd, forward",
-    "backward": "AOTAutograd, backward",
-    "post_grad": "post-grad passes",
-    "schedule": "fusing",
-    "output_code": "generating code",
-    "kernel": "generating kernels",
-}
-
-
-def bar(stage: Stage) -> str:
-    """Draw how far through the stages a compilation is; a recompile or the next graph starts it
-    again.
-    """
-    done = STAGES.index(stage) + 1
-    return "=" * done + "." * (len(STAGES) - done)
+from fx_explorer.model import Notice
 
 
 class CaptureNarration:
@@ -48,9 +29,8 @@ class CaptureNarration:
         self._is_live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._began = time.monotonic()
         self._shown = ""
-        self._doing = ""
-        self._compilations: dict[str, None] = {}
-        """Those that anything was heard of."""
+        self._doing: Callable[[], str] = str
+        """Says what is being done, for the live line."""
         self._splitters: dict[str, LineSplitter] = {}
         """The splitter of each stream: a long line is shown in pieces, before it ends."""
 
@@ -59,22 +39,16 @@ class CaptureNarration:
         return time.monotonic() - self._began
 
     def show(self, notice: Notice) -> None:
-        if notice.kind == "worker":
-            self._doing = notice.text
-            if not self._is_live and not self._pass_through:  # a script's own stderr is left as it is
-                self.tell(notice.text)
+        """Tell what stays of a notice: notes, and without a live line what the worker does."""
+        if notice.kind == "worker" and not self._is_live and not self._pass_through:  # a script's own stderr is left as it is
+            self.tell(notice.text)
         elif notice.kind == "note":
             self.tell(f"note: {notice.text}")
-        elif notice.stage is not None and notice.compilation:
-            self._compilations[notice.compilation] = None
-            number = f" · {len(self._compilations)} compilations so far" if len(self._compilations) > 1 else ""
-            words = STAGE_WORDS.get(notice.stage, notice.stage)
-            self._doing = f"{bar(notice.stage)} [{notice.compilation}] {words}{number}"
         self._redraw()
 
-    def show_live(self, doing: str) -> bool:
-        """Show what is being done in the live line. Returns False where there is none, and shows
-        nothing then.
+    def show_live(self, doing: Callable[[], str]) -> bool:
+        """Show what is being done in the live line, which asks again as time passes. Returns False
+        where there is none, and shows nothing then.
         """
         self._doing = doing
         self._redraw()
@@ -111,11 +85,11 @@ class CaptureNarration:
         self._redraw()
 
     def _redraw(self) -> None:
-        if not self._is_live or not self._doing:
+        if not self._is_live or not (doing := self._doing()):
             return
         # One less: a line that reaches the edge may wrap, and only one row is cleared.
         width = shutil.get_terminal_size().columns - 1
-        line = printable(f"{self.elapsed_s:5.1f} s  {self._doing}")[:width]
+        line = printable(f"{self.elapsed_s:5.1f} s  {doing}")[:width]
         if line != self._shown:
             self._out.write(f"\r\x1b[K{line}")
             self._out.flush()

@@ -17,6 +17,7 @@ from fx_explorer.client.trust import LOADS
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
+from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -87,19 +88,24 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
     return session
 
 
-def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
-    """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for what needs the program, or what
-    only a capture finds out.
+def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
+    """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
+    needs the program, or what only a capture finds out.
     """
-    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files
+    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files, both
+    from fx_explorer.readers.torch_trace.texts import TextsOfLog
 
     if command not in SHOW_LOGS or _tries(arguments):
         raise UsageError(
             f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
             f"the log with: fx-explorer {log}"
         )
+    if command == "explore" and is_on_terminal():
+        arguments.reads_log = log  # while the app shows what was found
+        return None
     session = _place_of_session(log, arguments, until)
-    read_log(log, session)
+    read_log(log, session, leave_texts=True)
+    tell_where_texts_lie(session, TextsOfLog(log))
     return session
 
 

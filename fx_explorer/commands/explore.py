@@ -71,12 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
     that do not go with what was given.
     """
-    session = Path(arguments.target) if is_session(arguments.target) else None
-    if session and arguments.output:
+    log: Path | None = getattr(arguments, "reads_log", None)
+    session = Path(arguments.target) if log is None and is_session(arguments.target) else None
+    given = session or log
+    if given and arguments.output:
         raise UsageError("-o is for targets: a session that is opened is saved already")
-    if session and (arguments.run or arguments.step):
+    if given and (arguments.run or arguments.step):
         raise UsageError("--run and --step are for targets: a saved session is not compiled again")
-    if session:
+    if given:
         refuse_gpu(arguments)
         refuse_capture_options(arguments)
     if is_on_terminal():
@@ -139,6 +141,12 @@ def _make_app(arguments: argparse.Namespace, session: Path | None, config: Confi
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
         return ExplorerApp(session=session, config=config, trial_worker=trial_worker, trusts_sessions=arguments.trust)
+    if log := getattr(arguments, "reads_log", None):
+        from fx_explorer.client.log_reading import LogReadingProcess
+
+        return ExplorerApp(
+            read_log=lambda: LogReadingProcess(log), target=arguments.target, config=config, trial_worker=trial_worker
+        )
     from fx_explorer.client import Capture
 
     asks_to_load = getattr(arguments, "asks_to_load", None)

@@ -20,6 +20,8 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     outcome = reader.meta("outcome")
     if waiting:
         yield waiting
+    elif outcome is None and is_log(reader):
+        yield Fact("run", "notice", "The log is still being read. What was found of it so far is below.", view="time")
     elif outcome is None:
         progress = reader.meta("progress", "")
         yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")

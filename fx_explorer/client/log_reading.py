@@ -32,9 +32,12 @@ class LogReadingProcess:
     is_temporary = False
     """Nobody is asked when the app is left: everything is in the log."""
 
-    def __init__(self, log: Path, standard_input: int = -1) -> None:
-        """``standard_input`` is the descriptor of a log that comes from there."""
+    def __init__(self, log: Path, standard_input: int = -1, *, follows: bool = False) -> None:
+        """``standard_input`` is the descriptor of a log that comes from there. With ``follows`` the reading goes on
+        with what a job adds, until it is stopped.
+        """
         self._log = log
+        self._follows = follows
         self._standard_input = standard_input
         try:
             self._directory = Path(tempfile.mkdtemp(prefix="fx-explorer-"))
@@ -55,6 +58,7 @@ class LogReadingProcess:
             tell_where_texts_lie(self.session_path, TextsOfLog(self._log))
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", READ.format(path=sys.path), str(self._log), str(self.session_path)),
+            *(["--follow"] if self._follows else []),
             stdin=self._standard_input if self._standard_input >= 0 else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

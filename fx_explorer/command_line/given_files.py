@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 import tempfile
 from pathlib import Path
 
 from fx_explorer.client.trust import LOADS
+from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
@@ -48,6 +48,9 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 
 def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
+    if getattr(arguments, "follow", False):
+        arguments.reads_log = followed_log(Path(target))
+        return None
     file, name = split_target(target)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
@@ -134,8 +137,3 @@ def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> Non
         arguments.asks_to_load = file  # the app asks
         return
     raise UsageError(f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust.")
-
-
-def is_on_terminal() -> bool:
-    """Return whether the app can be shown, and ask."""
-    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
-from fx_explorer.command_line.given_files import is_on_terminal
+from fx_explorer.command_line.followed_log import is_on_terminal
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.unused_options import refuse_capture_options
@@ -37,6 +37,7 @@ examples:
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
+  fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
 """
 
 
@@ -55,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
     )
     stops.add_argument("--step", action="store_true", help="pause after every stage")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="TARGET is a TORCH_TRACE log that a job is writing, or the directory of its logs: show what comes as it comes",
+    )
     add_capture_arguments(parser)
 
 
@@ -145,7 +151,10 @@ def _make_app(arguments: argparse.Namespace, session: Path | None, config: Confi
         from fx_explorer.client.log_reading import LogReadingProcess
 
         return ExplorerApp(
-            read_log=lambda: LogReadingProcess(log), target=arguments.target, config=config, trial_worker=trial_worker
+            read_log=lambda: LogReadingProcess(log, follows=arguments.follow),
+            target=str(log),
+            config=config,
+            trial_worker=trial_worker,
         )
     from fx_explorer.client import Capture
 

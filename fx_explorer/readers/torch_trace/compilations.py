@@ -224,10 +224,10 @@ class Compilations:
     def _version(self, record: Record) -> None:
         self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
 
-    def finish(self) -> None:
-        """Say of each compilation what the log has nothing of."""
+    def finish(self, *, is_over: bool = True) -> None:
+        """Say of each compilation what the log has nothing of; unless the log ``is_over``, of those that have ended."""
         for state in self.all:
-            if state.row.status == "restarted":
+            if state.row.status == "restarted" or (state.row.status == "running" and not is_over):
                 continue
             absent = [stage for stage in _STAGES if stage not in state.seen]
             backend = "inductor" if state.seen & {"post_grad", "output_code"} else ""

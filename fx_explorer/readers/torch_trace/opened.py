@@ -44,6 +44,12 @@ class OpenedLog:
         return min(1.0, self.raw.tell() / self.size) if self.size else 0.0
 
 
+def is_packed(log: Path) -> bool:
+    """Return whether it is compressed. Raises OSError where it cannot be read."""
+    with log.open("rb") as raw:
+        return raw.read(4).startswith((_GZIP, _ZSTD))
+
+
 @contextlib.contextmanager
 def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
     """Open a log, ``-`` for the standard input. Of a packed log that was cut off, what comes before can be read, and

@@ -7,7 +7,7 @@ large blocks. What is longer than any record of torch's is cut, so that whatever
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 MOST_OF_A_PIECE = 32 << 20
@@ -31,12 +31,22 @@ class Piece(NamedTuple):
     """Lines at its end that were not kept, since it is too long."""
 
 
-def pieces(blocks: Iterable[bytes]) -> Iterator[Piece]:
-    """Yield the pieces of a log. The first one begins where the log does, be that a record or not."""
+def pieces(blocks: Iterable[bytes], is_whole: Callable[[bytes], bool] = lambda _: False) -> Iterator[Piece | None]:
+    """Yield the pieces of a log. The first one begins where the log does, be that a record or not.
+
+    Of a log that grows, an empty block says that it has not grown further. Then the last piece comes, too, if it
+    ``is_whole``, and after it None.
+    """
     rest, offset, line = b"", 0, 1
     cut: Piece | None = None
     """A piece that is too long, whose end has not come yet."""
     for block in blocks:
+        if not block:
+            if rest and cut is None and is_whole(rest):
+                yield Piece(rest, offset, line)
+                rest, offset, line = b"", offset + len(rest), line + rest.count(b"\n")
+            yield None
+            continue
         looked_at = max(0, len(rest) - _LONGEST_BEGINNING)
         known, start = rest + block, 0
         for found in _NEXT.finditer(known, looked_at):

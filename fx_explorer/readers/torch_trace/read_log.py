@@ -11,14 +11,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from fx_explorer import __version__
 from fx_explorer.model import Outcome
 from fx_explorer.readers.torch_trace.compilations import Compilations, State
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
+from fx_explorer.readers.torch_trace.growing import GrowingLog
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
@@ -47,6 +49,8 @@ class Progress:
     """That were found."""
     decoded: int = 0
     """Of these, those whose graphs, guards and code are in the session."""
+    idle_s: float | None = None
+    """For how long nothing was added to a log that is followed; None for one that is not."""
 
 
 def read_log(log: Path, session: Path, *, leave_texts: bool = False) -> None:
@@ -109,21 +113,48 @@ class LogReading:
         found = records(log.blocks, self._damage)
         is_over = False
         while not is_over:
-            until = time.monotonic() + SEEN_AFTER_S
             with self._writer.transaction():
-                is_over = self._take(found, handles, until)
+                is_over = self._take(found, handles) == "over"
                 self._writer.set_meta("environment", self._compilations.environment)
             self._share_found = log.share_read
             self._tell(self.progress)
 
-    def _take(self, found: Iterator[Record], handles: dict[str, Handle], until: float) -> bool:
-        """Handle records for a while, and return whether there are no more."""
+    def follow(self, growing: GrowingLog) -> None:
+        """Read what there is, and then what a job adds. Raises SessionError when the log does not go on any more."""
+        self._write_beginning()
+        self._compilations.leaves_texts = self._leave_texts
+        handles = {**self._decoders, **PutOff(self._compilations).handles()}
+        found = records(growing.blocks(), self._damage)
+
+        def tell() -> None:
+            self._tell(replace(self.progress, share_found=1.0, idle_s=growing.idle_s))
+
+        while True:
+            with self._writer.transaction():
+                is_idle = self._take(found, handles) == "idle"
+                if is_idle:
+                    self._decode_what_came()
+            tell()
+            if is_idle:
+                growing.wait(tell)
+
+    def _decode_what_came(self) -> None:
+        for state in (*self._compilations.all, self._compilations.of_none):
+            self._decode(state, is_over=False)
+        self._compilations.finish(is_over=False)
+        self._write_counts()
+
+    def _take(self, found: Iterator[Record | None], handles: dict[str, Handle]) -> Literal["more", "idle", "over"]:
+        """Handle records for a while. Return whether there are more; ``idle``: none that were written yet."""
+        until = time.monotonic() + SEEN_AFTER_S
         for record in found:
+            if record is None:
+                return "idle"
             self._kinds[record.name] += 1
             self._handle(handles.get(record.name, self._others.add), record)
             if time.monotonic() > until:
-                return False
-        return True
+                return "more"
+        return "over"
 
     def _handle(self, handle: Handle, record: Record) -> None:
         try:
@@ -151,11 +182,15 @@ class LogReading:
             self._write_counts()
             self._writer.set_meta("outcome", Outcome("finished").to_json())
 
-    def _decode(self, state: State) -> None:
-        with self._compilations.again(state):
-            for record in state.put_off:
-                self._handle(self._decode_one, record)
-        state.put_off.clear()
+    def _decode(self, state: State, *, is_over: bool = True) -> None:
+        """Decode what was put off of a compilation, of which nothing more comes where it ``is_over``."""
+        if state.put_off:
+            with self._compilations.again(state):
+                for record in state.put_off:
+                    self._handle(self._decode_one, record)
+            state.put_off.clear()
+        if not is_over:
+            return
         self._graphs.forget(state.row.id)
         self._code.forget(state.row.id)
 

@@ -98,9 +98,14 @@ class Damage:
                 self.note(number)
 
 
-def records(blocks: Iterable[bytes], damage: Damage) -> Iterator[Record]:
-    """Yield the records of a log that comes in blocks, and count in ``damage`` what is none."""
-    for piece in pieces(blocks):
+def records(blocks: Iterable[bytes], damage: Damage) -> Iterator[Record | None]:
+    """Yield the records of a log that comes in blocks, and count in ``damage`` what is none. An empty block gives
+    None: a log that grows has not grown further.
+    """
+    for piece in pieces(blocks, _is_whole):
+        if piece is None:
+            yield None
+            continue
         if piece.lines_left_out:
             damage.skipped += piece.lines_left_out
             damage.note(piece.line)
@@ -144,6 +149,15 @@ def _record(piece: Piece, damage: Damage) -> Record | None:
         piece.line,
         TextPlace(piece.offset + end + 1, len(below), digest.digest()),
     )
+
+
+def _is_whole(raw: bytes) -> bool:
+    """Return whether a record is all there, as far as its hash tells. Of what is none, whole lines are all there."""
+    if not raw.endswith(b"\n"):
+        return False
+    damage = Damage()
+    _record(Piece(raw, 0, 1), damage)
+    return not damage.wrong_hashes
 
 
 def text_below(below: bytes) -> bytes:

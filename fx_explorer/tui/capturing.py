@@ -30,7 +30,8 @@ class Captures:
         makes of a log.
         """
         self._make_capture = make_capture or read_log
-        self._reads_log = make_capture is None and read_log is not None
+        self.reads_log = make_capture is None and read_log is not None
+        """Whether what runs is the reading of a log, and no program."""
         self._made: list[CaptureLike] = []
         """The captures whose temporary session may still be shown."""
         self.live: LiveCapture | None = None
@@ -46,7 +47,7 @@ class Captures:
 
     @property
     def can_run(self) -> bool:
-        return self.begins_by_itself and not self._reads_log
+        return self.begins_by_itself and not self.reads_log
 
     @property
     def begins_by_itself(self) -> bool:
@@ -55,7 +56,7 @@ class Captures:
 
     def look_at(self, compilation: int) -> None:
         """Tell who reads a log which compilation is looked at."""
-        if self._reads_log and self.live and not self.live.is_over:
+        if self.reads_log and self.live and not self.live.is_over:
             self.live.look_at(compilation)
 
     @property

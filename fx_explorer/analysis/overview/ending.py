@@ -26,6 +26,10 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         progress = reader.meta("progress", "")
         yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
     elif is_log(reader):
+        ended = model.Outcome.from_json(outcome)
+        if not ended.went_well:
+            severity: Severity = "notice" if ended.kind == "cancelled" else "problem"
+            yield Fact("run", severity, first_line(ended.message), view="time")
         yield from log_facts(reader)
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))

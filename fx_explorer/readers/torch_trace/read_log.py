@@ -217,5 +217,4 @@ class LogReading:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._texts.close()
         self._writer.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 from fx_explorer.readers.torch_trace.records import Record, text_below
 from fx_explorer.session.elsewhere import TextPlace
@@ -22,7 +21,6 @@ class TextsOfLog:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._opened: BinaryIO | None = None
 
     def __call__(self, place: TextPlace) -> str:
         """Return the text at a place, or a sentence where it is not there any more."""
@@ -37,16 +35,11 @@ class TextsOfLog:
 
     def _text(self, place: TextPlace) -> str:
         try:
-            self._opened = self._opened or self._log.open("rb")
-            self._opened.seek(place.offset)
-            text = text_below(self._opened.read(place.size))
+            with self._log.open("rb") as opened:  # each time: several threads may ask
+                opened.seek(place.offset)
+                text = text_below(opened.read(place.size))
         except OSError as error:
             raise ChangedLogError(str(error)) from error
         if hashlib.md5(text, usedforsecurity=False).digest() != place.digest:
             raise ChangedLogError
         return text.decode("utf-8", "replace")
-
-    def close(self) -> None:
-        if self._opened:
-            self._opened.close()
-        self._opened = None

@@ -21,7 +21,9 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     if waiting:
         yield waiting
     elif outcome is None and is_log(reader):
-        yield Fact("run", "notice", "The log is still being read. What was found of it so far is below.", view="time")
+        is_followed = (reader.meta("log") or {}).get("is_followed")
+        now = "The log is followed while a job writes it." if is_followed else "The log is still being read."
+        yield Fact("run", "notice", f"{now} What was found of it so far is below.", view="time")
     elif outcome is None:
         progress = reader.meta("progress", "")
         yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")

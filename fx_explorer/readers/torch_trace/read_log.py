@@ -93,6 +93,7 @@ class LogReading:
         self._leave_texts = leave_texts
         self._share_found = 0.0
         self._decoded = 0
+        self._is_followed = False
 
     def find(self) -> None:
         """Find every record, and write what happened. Raises SessionError for a log that cannot be read at all."""
@@ -121,6 +122,7 @@ class LogReading:
 
     def follow(self, growing: GrowingLog) -> None:
         """Read what there is, and then what a job adds. Raises SessionError when the log does not go on any more."""
+        self._is_followed = True
         self._write_beginning()
         self._compilations.leaves_texts = self._leave_texts
         handles = {**self._decoders, **PutOff(self._compilations).handles()}
@@ -211,7 +213,16 @@ class LogReading:
         self._writer.set_meta("skipped_records", damage.skipped)
         told = {"records": self._kinds.total(), "kinds": dict(self._kinds.most_common()), "unknown": self._others.counted}
         lost = {"wrong_hashes": damage.wrong_hashes, "unread_graph_lines": self._graphs.unread_lines}
-        self._writer.set_meta("log", {**told, **lost, "is_cut_off": damage.is_cut_off, "damaged_lines": damage.first_lines})
+        self._writer.set_meta(
+            "log",
+            {
+                **told,
+                **lost,
+                "is_cut_off": damage.is_cut_off,
+                "damaged_lines": damage.first_lines,
+                "is_followed": self._is_followed,
+            },
+        )
 
     def __enter__(self) -> LogReading:
         return self

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -63,6 +64,8 @@ class LogReadingProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
+        if self._standard_input >= 0:
+            os.close(self._standard_input)
 
     async def notices(self) -> AsyncIterator[Notice]:
         """Yield how far it is, until it has ended."""

@@ -12,10 +12,12 @@ import contextlib
 import tempfile
 from pathlib import Path
 
+from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.client.trust import LOADS
 from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
@@ -48,9 +50,16 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 
 def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
+<<<<<<< HEAD
     if getattr(arguments, "follow", False):
         arguments.reads_log = followed_log(Path(target))
         return None
+=======
+    if target == "-":
+        from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+
+        return _log(command, STANDARD_INPUT, arguments, until)
+>>>>>>> h-index
     file, name = split_target(target)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
@@ -96,6 +105,7 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
     needs the program, or what only a capture finds out.
     """
     from fx_explorer.readers.torch_trace import read_log  # not needed for Python files, both
+    from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
     from fx_explorer.readers.torch_trace.texts import TextsOfLog
 
     if command not in SHOW_LOGS or _tries(arguments):
@@ -103,19 +113,31 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
             f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
             f"the log with: fx-explorer {log}"
         )
-    if command == "explore" and is_on_terminal():
+    if log == STANDARD_INPUT and sys.stdin.isatty():
+        raise UsageError("- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -")
+    save: Path | None = getattr(arguments, "save", None)
+    output = session_file(save, force=arguments.force, never=(log,)) if save else None
+    if output:
+        output.check()
+    is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
+    if command == "explore" and not output and is_shown:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = _place_of_session(log, arguments, until)
     read_log(log, session, leave_texts=True)
     tell_where_texts_lie(session, TextsOfLog(log))
-    return session
+    if output is None:
+        return session
+    copy_session(session, output)
+    sys.stderr.write(f"fx-explorer: saved {printable(str(output.path))}\n")
+    arguments.is_saved = True
+    return output.path
 
 
 def _place_of_session(file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
     """Return where the session that stands for ``file`` goes, which is told by the name of ``file``."""
     folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
-    session = Path(folder) / f"{file.name.partition('.')[0]}.fxs"
+    session = Path(folder) / f"{file.name.partition('.')[0].strip('-') or 'log'}.fxs"
     arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
     return session
 

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,18 +38,26 @@ examples:
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
+<<<<<<< HEAD
   fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
+=======
+  fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
+>>>>>>> h-index
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "target", metavar="TARGET", help="file.py, file.py:object, package.module:object, model.pt2, or a session.fxs"
+        "target",
+        metavar="TARGET",
+        help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, or a TORCH_TRACE log (- for one "
+        "that comes from another program)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )
+    parser.add_argument("--save", type=Path, default=None, metavar="FILE", help="keep what is read of a log as a session")
     add_force_argument(parser)
     add_theme_argument(parser)
     stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
@@ -80,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     log: Path | None = getattr(arguments, "reads_log", None)
     session = Path(arguments.target) if log is None and is_session(arguments.target) else None
     given = session or log
+    if arguments.save and not getattr(arguments, "is_saved", False):
+        raise UsageError("--save is for TORCH_TRACE logs. Keep a capture with: -o FILE")
     if given and arguments.output:
         raise UsageError("-o is for targets: a session that is opened is saved already")
     if given and (arguments.run or arguments.step):
@@ -87,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     if given:
         refuse_gpu(arguments)
         refuse_capture_options(arguments)
-    if is_on_terminal():
+    if is_on_terminal() or (log and str(log) == "-"):
         return _show(arguments, session)
     if session:
         with SessionReader(session) as reader:
@@ -101,6 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
+    if arguments.target == "-":
+        arguments.standard_input = keyboard_in_place_of_input()
     return run_app(arguments.target, arguments.theme, lambda config: _make_app(arguments, session, config))
 
 
@@ -138,6 +151,15 @@ def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -
     return app.return_code or 0
 
 
+def keyboard_in_place_of_input() -> int:
+    """Let keys come from the terminal where the standard input is a log, and return the descriptor of that."""
+    log = os.dup(0)
+    keyboard = os.open("/dev/tty", os.O_RDWR)
+    os.dup2(keyboard, 0)
+    os.close(keyboard)
+    return log
+
+
 def _make_app(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
     """Make the app for a saved session, or for a target with what captures it."""
     from fx_explorer.trials.recapture import TrialWorker
@@ -150,12 +172,19 @@ def _make_app(arguments: argparse.Namespace, session: Path | None, config: Confi
     if log := getattr(arguments, "reads_log", None):
         from fx_explorer.client.log_reading import LogReadingProcess
 
+<<<<<<< HEAD
         return ExplorerApp(
             read_log=lambda: LogReadingProcess(log, follows=arguments.follow),
             target=str(log),
             config=config,
             trial_worker=trial_worker,
         )
+=======
+        def read_log() -> LogReadingProcess:
+            return LogReadingProcess(log, getattr(arguments, "standard_input", -1))
+
+        return ExplorerApp(read_log=read_log, target=arguments.target, config=config, trial_worker=trial_worker)
+>>>>>>> h-index
     from fx_explorer.client import Capture
 
     asks_to_load = getattr(arguments, "asks_to_load", None)

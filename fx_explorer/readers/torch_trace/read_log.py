@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from fx_explorer import __version__
+from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome
 from fx_explorer.readers.torch_trace.compilations import Compilations, State
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
@@ -104,6 +105,10 @@ class LogReading:
                 handles = {**handles, **PutOff(self._compilations).handles()}
                 self._compilations.leaves_texts = self._leave_texts
             self._find(log, handles)
+            if self._log == STANDARD_INPUT and not self._kinds:
+                raise SessionError(
+                    "the standard input has no record of torch's: give it a TORCH_TRACE log, zcat trace.log.gz | …"
+                )
         with self._writer.transaction():
             self._compilations.finish()
             self._share_found = 1.0

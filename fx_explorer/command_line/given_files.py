@@ -50,16 +50,17 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 
 def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
-<<<<<<< HEAD
     if getattr(arguments, "follow", False):
+        if getattr(arguments, "save", None):
+            raise UsageError(
+                "--save reads a log to its end, and one that is followed has none. In the app, s keeps what was read"
+            )
         arguments.reads_log = followed_log(Path(target))
         return None
-=======
     if target == "-":
         from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 
         return _log(command, STANDARD_INPUT, arguments, until)
->>>>>>> h-index
     file, name = split_target(target)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None

@@ -38,11 +38,8 @@ examples:
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
-<<<<<<< HEAD
-  fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
-=======
   fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
->>>>>>> h-index
+  fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
 """
 
 
@@ -172,19 +169,10 @@ def _make_app(arguments: argparse.Namespace, session: Path | None, config: Confi
     if log := getattr(arguments, "reads_log", None):
         from fx_explorer.client.log_reading import LogReadingProcess
 
-<<<<<<< HEAD
-        return ExplorerApp(
-            read_log=lambda: LogReadingProcess(log, follows=arguments.follow),
-            target=str(log),
-            config=config,
-            trial_worker=trial_worker,
-        )
-=======
         def read_log() -> LogReadingProcess:
-            return LogReadingProcess(log, getattr(arguments, "standard_input", -1))
+            return LogReadingProcess(log, getattr(arguments, "standard_input", -1), follows=arguments.follow)
 
-        return ExplorerApp(read_log=read_log, target=arguments.target, config=config, trial_worker=trial_worker)
->>>>>>> h-index
+        return ExplorerApp(read_log=read_log, target=str(log), config=config, trial_worker=trial_worker)
     from fx_explorer.client import Capture
 
     asks_to_load = getattr(arguments, "asks_to_load", None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 import tempfile
 from pathlib import Path
 
@@ -52,9 +53,7 @@ def _resolved(command: str, target: str, arguments: argparse.Namespace, until: c
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
     if getattr(arguments, "follow", False):
         if getattr(arguments, "save", None):
-            raise UsageError(
-                "--save reads a log to its end, and one that is followed has none. In the app, s keeps what was read"
-            )
+            raise UsageError("--save reads a log to its end, and one that is followed has none: press s in the app")
         arguments.reads_log = followed_log(Path(target))
         return None
     if target == "-":

@@ -13,10 +13,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.client.trust import LOADS
+from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -47,6 +51,15 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 
 def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
+    if getattr(arguments, "follow", False):
+        if getattr(arguments, "save", None):
+            raise UsageError("--save reads a log to its end, and one that is followed has none: press s in the app")
+        arguments.reads_log = followed_log(Path(target))
+        return None
+    if target == "-":
+        from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+
+        return _log(command, STANDARD_INPUT, arguments, until)
     file, name = split_target(target)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
@@ -87,26 +100,44 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
     return session
 
 
-def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
-    """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for what needs the program, or what
-    only a capture finds out.
+def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
+    """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
+    needs the program, or what only a capture finds out.
     """
-    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files
+    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files, both
+    from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+    from fx_explorer.readers.torch_trace.texts import TextsOfLog
 
     if command not in SHOW_LOGS or _tries(arguments):
         raise UsageError(
             f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
             f"the log with: fx-explorer {log}"
         )
+    if log == STANDARD_INPUT and sys.stdin.isatty():
+        raise UsageError("- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -")
+    save: Path | None = getattr(arguments, "save", None)
+    output = session_file(save, force=arguments.force, never=(log,)) if save else None
+    if output:
+        output.check()
+    is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
+    if command == "explore" and not output and is_shown:
+        arguments.reads_log = log  # while the app shows what was found
+        return None
     session = _place_of_session(log, arguments, until)
-    read_log(log, session)
-    return session
+    read_log(log, session, leave_texts=True)
+    tell_where_texts_lie(session, TextsOfLog(log))
+    if output is None:
+        return session
+    copy_session(session, output)
+    sys.stderr.write(f"fx-explorer: saved {printable(str(output.path))}\n")
+    arguments.is_saved = True
+    return output.path
 
 
 def _place_of_session(file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
     """Return where the session that stands for ``file`` goes, which is told by the name of ``file``."""
     folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
-    session = Path(folder) / f"{file.name.partition('.')[0]}.fxs"
+    session = Path(folder) / f"{file.name.partition('.')[0].strip('-') or 'log'}.fxs"
     arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
     return session
 
@@ -128,8 +159,3 @@ def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> Non
         arguments.asks_to_load = file  # the app asks
         return
     raise UsageError(f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust.")
-
-
-def is_on_terminal() -> bool:
-    """Return whether the app can be shown, and ask."""
-    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
-from fx_explorer.command_line.given_files import is_on_terminal
+from fx_explorer.command_line.followed_log import is_on_terminal
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.unused_options import refuse_capture_options
@@ -37,17 +38,23 @@ examples:
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
+  fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
+  fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "target", metavar="TARGET", help="file.py, file.py:object, package.module:object, model.pt2, or a session.fxs"
+        "target",
+        metavar="TARGET",
+        help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, or a TORCH_TRACE log (- for one "
+        "that comes from another program)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )
+    parser.add_argument("--save", type=Path, default=None, metavar="FILE", help="keep what is read of a log as a session")
     add_force_argument(parser)
     add_theme_argument(parser)
     stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
@@ -55,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
     )
     stops.add_argument("--step", action="store_true", help="pause after every stage")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="TARGET is a TORCH_TRACE log that a job is writing, or the directory of its logs: show what comes as it comes",
+    )
     add_capture_arguments(parser)
 
 
@@ -71,15 +83,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
     that do not go with what was given.
     """
-    session = Path(arguments.target) if is_session(arguments.target) else None
-    if session and arguments.output:
+    log: Path | None = getattr(arguments, "reads_log", None)
+    session = Path(arguments.target) if log is None and is_session(arguments.target) else None
+    given = session or log
+    if arguments.save and not getattr(arguments, "is_saved", False):
+        raise UsageError("--save is for TORCH_TRACE logs. Keep a capture with: -o FILE")
+    if given and arguments.output:
         raise UsageError("-o is for targets: a session that is opened is saved already")
-    if session and (arguments.run or arguments.step):
+    if given and (arguments.run or arguments.step):
         raise UsageError("--run and --step are for targets: a saved session is not compiled again")
-    if session:
+    if given:
         refuse_gpu(arguments)
         refuse_capture_options(arguments)
-    if is_on_terminal():
+    if is_on_terminal() or (log and str(log) == "-"):
         return _show(arguments, session)
     if session:
         with SessionReader(session) as reader:
@@ -93,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
+    if arguments.target == "-":
+        arguments.standard_input = keyboard_in_place_of_input()
     return run_app(arguments.target, arguments.theme, lambda config: _make_app(arguments, session, config))
 
 
@@ -130,6 +148,15 @@ def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -
     return app.return_code or 0
 
 
+def keyboard_in_place_of_input() -> int:
+    """Let keys come from the terminal where the standard input is a log, and return the descriptor of that."""
+    log = os.dup(0)
+    keyboard = os.open("/dev/tty", os.O_RDWR)
+    os.dup2(keyboard, 0)
+    os.close(keyboard)
+    return log
+
+
 def _make_app(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
     """Make the app for a saved session, or for a target with what captures it."""
     from fx_explorer.trials.recapture import TrialWorker
@@ -139,6 +166,13 @@ def _make_app(arguments: argparse.Namespace, session: Path | None, config: Confi
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
         return ExplorerApp(session=session, config=config, trial_worker=trial_worker, trusts_sessions=arguments.trust)
+    if log := getattr(arguments, "reads_log", None):
+        from fx_explorer.client.log_reading import LogReadingProcess
+
+        def read_log() -> LogReadingProcess:
+            return LogReadingProcess(log, getattr(arguments, "standard_input", -1), follows=arguments.follow)
+
+        return ExplorerApp(read_log=read_log, target=str(log), config=config, trial_worker=trial_worker)
     from fx_explorer.client import Capture
 
     asks_to_load = getattr(arguments, "asks_to_load", None)

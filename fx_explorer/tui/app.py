@@ -100,6 +100,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         session: Path | None = None,
         make_capture: MakeCapture | None = None,
         make_without_weights: MakeCapture | None = None,
+        read_log: MakeCapture | None = None,
         target: str = "",
         watched: Iterable[Path] = (),
         config: Config | None = None,
@@ -110,7 +111,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         tour: Walk | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it
-        changed.
+        changed. ``read_log`` makes what reads a log while the app shows what was found.
 
         ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``:
         the user agreed to run what a session holds that was captured elsewhere (``--trust``).
@@ -126,7 +127,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """What the terminal says of itself; None where it was not asked."""
         self.typed_before = ""
         """What was typed while the terminal was asked."""
-        self.captures = Captures(make_capture)
+        self.captures = Captures(make_capture, read_log)
         self.explorer = Explorer(self.config.keys)
         consents = Consents(self, trusts_sessions=trusts_sessions)
         self.services = Services(self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker())
@@ -177,7 +178,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.notify(problem, title="config", severity="warning", timeout=10)
         if self._session:
             self._show(SessionReader(self._session))
-        if self.captures.can_run:
+        if self.captures.begins_by_itself:
             self.controllers.capturing.begin()
         if not self.is_headless:
             self.controllers.leaving.leave_on_signals()
@@ -260,6 +261,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         version = reader.data_version() if reader else 0
         capturing = self.controllers.capturing
         told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting)
+        if is_working:
+            captures.look_at(self.explorer.compilation_looked_at)
         if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
             self._told = told
             self.explorer.show_header(*self._header(reader, captures.live if is_running else None))

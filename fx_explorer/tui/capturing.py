@@ -25,9 +25,13 @@ class Captures:
     session.
     """
 
-    def __init__(self, make_capture: MakeCapture | None) -> None:
-        """With ``make_capture`` None there is nothing to run, and the app shows a saved session."""
-        self._make_capture = make_capture
+    def __init__(self, make_capture: MakeCapture | None, read_log: MakeCapture | None = None) -> None:
+        """With ``make_capture`` None there is nothing to run, and the app shows a saved session, or what ``read_log``
+        makes of a log.
+        """
+        self._make_capture = make_capture or read_log
+        self.reads_log = make_capture is None and read_log is not None
+        """Whether what runs is the reading of a log, and no program."""
         self._made: list[CaptureLike] = []
         """The captures whose temporary session may still be shown."""
         self.live: LiveCapture | None = None
@@ -43,7 +47,17 @@ class Captures:
 
     @property
     def can_run(self) -> bool:
+        return self.begins_by_itself and not self.reads_log
+
+    @property
+    def begins_by_itself(self) -> bool:
+        """Return whether the app has something to start with: a program to capture, or a log to read."""
         return self._make_capture is not None
+
+    def look_at(self, compilation: int) -> None:
+        """Tell who reads a log which compilation is looked at."""
+        if self.reads_log and self.live and not self.live.is_over:
+            self.live.look_at(compilation)
 
     @property
     def is_running(self) -> bool:

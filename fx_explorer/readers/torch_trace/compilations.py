@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +25,10 @@ _LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
 _NUMBERS = re.compile(r"(?:!\d+/)?(?P<frame>\d+)/(?P<recompile>\d+)")
 
 
+SHORT = 256
+"""Characters: a place in the log takes as much room."""
+
+
 @dataclass(slots=True)
 class State:
     """What is known of one compilation while the log is read."""
@@ -38,6 +43,10 @@ class State:
     has_ended: bool = False
     cache_hits: set[str] = field(default_factory=set)
     error_text: str = ""
+    called: str = ""
+    """The name that torch gave it, which it may have given before."""
+    put_off: list[Record] = field(default_factory=list)
+    """Its records that are decoded later, without their texts."""
 
 
 class Compilations:
@@ -54,6 +63,12 @@ class Compilations:
         """Unfinished events by process, thread and name: when they began, and for which compilation."""
         self._first_event_s: float | None = None
         self.environment: dict[str, object] = {}
+        self.all: list[State] = []
+        """In the order in which they began."""
+        self.of_none = State(Compilation(0, "", 0, 0, "", "", 0))
+        """Stands for what is of no compilation."""
+        self.leaves_texts = False
+        """Whether texts of records stay in the log."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -93,8 +108,23 @@ class Compilations:
             *("", "", 0),
             start_s=max(0.0, seconds - (self._first_s or 0.0)),
         )
-        state = self._states[name] = State(replace(row, id=self._writer.add(row)))
+        state = self._states[name] = State(replace(row, id=self._writer.add(row)), called=name)
+        self.all.append(state)
         return state
+
+    @contextlib.contextmanager
+    def again(self, state: State) -> Iterator[None]:
+        """Within the block, records with the name of this compilation are of this one, though torch may have given the name
+        again since.
+        """
+        latest = self._states.get(state.called)
+        self._states[state.called] = state
+        try:
+            yield
+        finally:
+            del self._states[state.called]
+            if latest:
+                self._states[state.called] = latest
 
     def change(self, state: State, **fields: Any) -> None:
         state.row = replace(state.row, **fields)
@@ -105,7 +135,8 @@ class Compilations:
     ) -> int:
         """Add a text of a compilation as a document, and return its id."""
         lines = text.removesuffix("\n").count("\n") + 1
-        text_id = self._writer.text(text, like=f"{kind} {title}")
+        stays = self.leaves_texts and text is record.payload and len(text) > SHORT
+        text_id = self._writer.text_elsewhere(record.place) if stays else self._writer.text(text, like=f"{kind} {title}")
         return self._writer.add(Artifact(0, self.id(record), kind, stage, direction, title, language, text_id, lines))
 
     def graph_of_attempt(self, record: Record) -> None:
@@ -113,7 +144,11 @@ class Compilations:
         state = self.of(record)
         if state.graph_attempt >= 0 and record.attempt != state.graph_attempt:
             aside = replace(state.row, id=0, name=f"{state.row.name}_{state.set_aside}", status="restarted")
-            self._writer.move_compilation(state.row.id, self._writer.add(aside))
+            aside = replace(aside, id=self._writer.add(aside))
+            self._writer.move_compilation(state.row.id, aside.id)
+            left = State(aside, graph_attempt=state.graph_attempt, called=state.called, put_off=state.put_off)
+            self.all.append(left)
+            state.put_off = []
             state.set_aside += 1
             state.seen.clear()
         state.graph_attempt = record.attempt
@@ -189,9 +224,11 @@ class Compilations:
     def _version(self, record: Record) -> None:
         self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
 
-    def finish(self) -> None:
-        """Say of each compilation what the log has nothing of."""
-        for state in self._states.values():
+    def finish(self, *, is_over: bool = True) -> None:
+        """Say of each compilation what the log has nothing of; unless the log ``is_over``, of those that have ended."""
+        for state in self.all:
+            if state.row.status == "restarted" or (state.row.status == "running" and not is_over):
+                continue
             absent = [stage for stage in _STAGES if stage not in state.seen]
             backend = "inductor" if state.seen & {"post_grad", "output_code"} else ""
             self.change(state, backend=backend, missing_stages=dict.fromkeys(absent, _why_missing(state)) or None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
 from fx_explorer.torch_texts.views import computes_nothing
 
-_STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
+STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
     "dynamo_output_graph": ("dynamo", "", ""),
     "after_pre_grad_graph": ("pre_grad", "", ""),
     "aot_joint_graph": ("joint", "", ""),
@@ -26,6 +27,10 @@ _STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
 """Record → stage, direction and name of its graph. Which direction a graph after Inductor's passes has is
 told by its inputs.
 """
+
+
+MOST_AT_HAND = 64
+"""Compilations whose nodes are known by name, where a log is decoded in its own order: a large one has 8,000."""
 
 
 @dataclass(slots=True)
@@ -44,18 +49,26 @@ class GraphRecords:
         self._writer = writer
         self._compilations = compilations
         self._places = places
-        self._graphs: dict[int, GraphsOfCompilation] = {}
+        self._graphs: OrderedDict[int, GraphsOfCompilation] = OrderedDict()
         self.unread_lines = 0
         """Lines of graphs that could not be read."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
-        return dict.fromkeys(_STAGE_OF, self._graph)
+        return dict.fromkeys(STAGE_OF, self._graph)
 
     def of(self, compilation: int) -> GraphsOfCompilation:
-        return self._graphs.setdefault(compilation, GraphsOfCompilation())
+        found = self._graphs.setdefault(compilation, GraphsOfCompilation())
+        self._graphs.move_to_end(compilation)
+        while len(self._graphs) > MOST_AT_HAND:
+            self._graphs.popitem(last=False)
+        return found
+
+    def forget(self, compilation: int) -> None:
+        """Forget the names of the nodes of a compilation of which nothing more comes."""
+        self._graphs.pop(compilation, None)
 
     def _graph(self, record: Record) -> None:
-        stage, direction, name = _STAGE_OF[record.name]
+        stage, direction, name = STAGE_OF[record.name]
         if stage == "dynamo":
             before = self._compilations.id(record)
             self._compilations.graph_of_attempt(record)

@@ -40,6 +40,10 @@ class InductorRecords:
             "inductor_provenance_tracking_node_mappings": self._mappings,
         }
 
+    def forget(self, compilation: int) -> None:
+        """Forget the calls of a compilation of which nothing more comes."""
+        self._written.pop(compilation, None)
+
     def _code(self, record: Record) -> None:
         direction = direction_of(record.payload)
         code = self._compilations.add_artifact(

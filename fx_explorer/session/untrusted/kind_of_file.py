@@ -6,6 +6,7 @@ loaded, run or unpickled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -29,6 +30,8 @@ BEGINNING = 4096
 SQLITE_HEADER = b"SQLite format 3\0"
 
 _GZIP = b"\x1f\x8b"
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 _ZIP = b"PK\x03\x04"
 
@@ -72,7 +75,6 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
     (_GZIP, "compressed with gzip", "Unpack it first: gunzip -k {file}"),
     (b"BZh", "compressed with bzip2", "Unpack it first: bunzip2 -k {file}"),
     (b"\xfd7zXZ", "compressed with xz", "Unpack it first: unxz -k {file}"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it first: unzstd {file}"),
     (b"\x7fELF", "a program or library for this machine", "Give the Python file that uses it"),
     (b"\x89HDF", "HDF5 data, weights perhaps", _THE_PYTHON_FILE),
     (b"\xff\xfe", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
@@ -112,6 +114,8 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return _archive(file)
     if start.startswith(_GZIP) and _LOG_LINE.match(_unpacked(start)):
         return _LOG
+    if start.startswith(_ZSTD):
+        return _packed_with_zstd(file)
     known = next(((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)), None)
     if known:
         return FileKind("binary", *known)
@@ -133,6 +137,28 @@ def _unpacked(start: bytes) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(start, BEGINNING)
     except zlib.error:
         return b""
+
+
+FIRST_BLOCK = 160 << 10
+"""Bytes in which the first block of what zstd has packed ends (RFC 8878): before that there is nothing of it."""
+
+
+def _packed_with_zstd(file: Path) -> FileKind:
+    try:
+        import zstandard
+    except ImportError:
+        advice = "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or unpack it first: unzstd {file}"
+        return FileKind("binary", "compressed with zstd, which needs the package zstandard", advice)
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    with file.open("rb") as opened, contextlib.suppress(zstandard.ZstdError):
+        while (packed := opened.read(1024)) and opened.tell() <= FIRST_BLOCK:
+            if unpacked := unpacker.decompress(packed):
+                return (
+                    _LOG
+                    if _LOG_LINE.match(unpacked)
+                    else FileKind("binary", "compressed with zstd", "Unpack it: unzstd {file}")
+                )
+    return FileKind("binary", "compressed with zstd, and damaged", "Unpack it: unzstd {file}")
 
 
 def _archive(file: Path) -> FileKind:

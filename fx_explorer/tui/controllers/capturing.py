@@ -57,7 +57,8 @@ class Capturing:
             await captures.linger(self._show)
         except Exception as error:  # noqa: BLE001 - told in the header, whatever it was
             self.problem = str(error) if isinstance(error, FxExplorerError) else f"{type(error).__name__}: {error}"
-            services.notify(self.problem, title="the capture could not be made", severity="error", timeout=15)
+            title = "the log could not be read" if captures.reads_log else "the capture could not be made"
+            services.notify(self.problem, title=title, severity="error", timeout=15)
 
     async def _ask(self) -> None:
         """Ask whether the target may be loaded. Raises UsageError when the user does not want that."""
@@ -124,4 +125,5 @@ class Capturing:
             self._services.notify(told)
         else:
             await captures.stop()
-            self._services.notify("Stopped; everything found so far is kept. r captures again.")
+            again = "" if captures.reads_log else " r captures again."
+            self._services.notify(f"Stopped; everything found so far is kept.{again}")

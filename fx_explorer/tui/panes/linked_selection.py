@@ -97,6 +97,11 @@ class LinkedSelection:
         if found and place and found.document.kind != place.document.kind:
             self.show_form(pane, place.document.kind)
 
+    @property
+    def compilation(self) -> int:
+        """Return the id of the compilation that is looked at; 0 before there is one."""
+        return self._compilation
+
     def refresh(self) -> None:
         """Update after the session grew. Empty panes are filled; until the user has chosen
         something, the best there is is shown.

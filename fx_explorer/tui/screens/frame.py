@@ -357,6 +357,14 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     # selection
 
     @property
+    def compilation_looked_at(self) -> int:
+        """Return the id of the compilation of what the cursor is on; 0 where it is on nothing of one."""
+        if self.outline.has_focus:
+            return self.outline.compilation
+        place = self.place
+        return (place.document.compilation if place else 0) or self.linked_selection.compilation
+
+    @property
     def place(self) -> Place | None:
         """Return the place under the cursor of whatever has the focus."""
         if self.outline.has_focus:

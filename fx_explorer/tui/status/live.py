@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from fx_explorer.model import GATE_WORDS, Command, Direction, Gate, Mark, Notice, Outcome, Stage
 
@@ -40,6 +40,13 @@ class CaptureLike(Protocol):
     def discard(self) -> None: ...
 
     def send(self, command: Command) -> None: ...
+
+
+@runtime_checkable
+class LogReadingLike(Protocol):
+    """What the app needs beside that of the reading of a log."""
+
+    def look_at(self, compilation: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +156,11 @@ class LiveCapture:
             self._open.append(command)
         self.doing = doing
         self.capture.send(command)
+
+    def look_at(self, compilation: int) -> None:
+        """Let what reads a log decode this compilation next."""
+        if isinstance(self.capture, LogReadingLike):
+            self.capture.look_at(compilation)
 
     def take(self, notice: Notice) -> None:
         """Take in what one notice says."""

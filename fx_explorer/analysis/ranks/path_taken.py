@@ -1,0 +1,138 @@
+"""Where two ranks went different ways through the user's code: the first operation that only one of them has, its line,
+and the check that tells why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.diff import graph_diff
+from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.ranks.fingerprints import short_target
+from fx_explorer.analysis.words import in_file
+from fx_explorer.session import SessionReader
+
+_NOTED_LINE = re.compile(r"^(?P<code>.*?)\s*# (?P<file>[^\s#]+):(?P<line>\d+) in ")
+
+_DECIDES = re.compile(r"(?:if|elif|while|assert|for)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPath:
+    """The first operation in which two graphs differ."""
+
+    words: str
+    """``has softmax, which rank 0's lacks``: what follows "its graph"."""
+    file: str
+    line: int
+    code: str
+    """The line, where it is known."""
+    decided_by: str
+    """What only the others could say there: ``r == 0``; empty where no check tells it."""
+    decided_at: int
+    """The line of that check."""
+
+    @property
+    def is_branch(self) -> bool:
+        return bool(self.decided_by) or _DECIDES.match(self.code) is not None
+
+    @property
+    def at(self) -> str:
+        return in_file(self.file, self.line) if self.file else ""
+
+
+def other_path(reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str) -> OtherPath | None:
+    """Return where the graph of ``compilation`` leaves that of ``other``, of another session; None where the operations
+    are the same, or one of them has no graph.
+    """
+    theirs, ours = nodes_of(reference, other), nodes_of(reader, compilation)
+    if not theirs or not ours:
+        return None
+    found = _first_difference(theirs, ours)
+    if found is None:
+        return None
+    before, after = found
+    node = after or before
+    assert node is not None
+    if after and before:
+        words = f"computes {_call(after)} where {those} computed {_call(before)}"
+    elif after:
+        words = f"has {_call(after)}, which that of {those} lacks"
+    else:
+        words = f"lacks {_call(node)}, which that of {those} has"
+    of_node = reader if after else reference
+    file = of_node.get(model.SourceFile, node.file).path if node.file else ""
+    decided = _deciding_check(reference, other, reader, compilation, file, node.line)
+    return OtherPath(words, file, node.line, _code(of_node, node), *decided)
+
+
+def nodes_of(reader: SessionReader, compilation: int) -> list[model.Node]:
+    """Return the nodes of the graph that stands for a compilation; empty without one."""
+    for stage in ("dynamo", "pre_grad", "joint", "forward", "backward"):
+        graphs = reader.rows(model.Graph, compilation=compilation, stage=stage, parent=0, limit=1)
+        if graphs:
+            return reader.nodes(graphs[0])
+    return []
+
+
+def _first_difference(
+    before: Sequence[model.Node], after: Sequence[model.Node]
+) -> tuple[model.Node | None, model.Node | None] | None:
+    """Return the first operation that only one of the graphs has; where both have the same ones, the first that is applied
+    to something else. What follows an operation that was put in between is applied to something else, too.
+    """
+    rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
+    calls = [(row.before, row.after) for row in rows if _is_call(row.before) or _is_call(row.after)]
+    old, new = (Counter(node.target for node in nodes if _is_call(node)) for nodes in (before, after))
+    lacking, extra = old - new, new - old
+    for one, two in calls:
+        is_extra, is_lacking = two is not None and two.target in extra, one is not None and one.target in lacking
+        if is_extra or is_lacking:
+            return one if is_lacking else None, two if is_extra else None
+    return calls[0] if calls else None
+
+
+def _is_call(node: model.Node | None) -> bool:
+    return node is not None and node.op.startswith("call_")
+
+
+def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
+    return [replace(node, shape=None, dtype="") for node in nodes]
+
+
+def _call(node: model.Node) -> str:
+    return short_target(node.target) or node.name
+
+
+def _code(reader: SessionReader, node: model.Node) -> str:
+    frames = reader.get(model.Stack, node.stack).frames if node.stack else ()
+    return frames[-1].code.strip() if frames else ""
+
+
+def _deciding_check(
+    reference: SessionReader, other: int, reader: SessionReader, compilation: int, file: str, line: int
+) -> tuple[str, int]:
+    """Return what the reference checks at the last condition up to a line of a file, and its line, if the other rank does
+    not check the same.
+    """
+    ours = {str(one.code) for one in reader.rows(model.GuardCheck, compilation=compilation)}
+    found = [
+        (at, plain_code(str(check.code)))
+        for check, at in _conditions(reference, other, file, line)
+        if str(check.code) not in ours
+    ]
+    return max(found, default=(0, ""))[::-1]
+
+
+def _conditions(reader: SessionReader, compilation: int, file: str, line: int) -> Iterator[tuple[model.GuardCheck, int]]:
+    """Yield the checks of values that a condition in a file asked for, at a line or before, and where."""
+    name = PurePath(file).name
+    for check in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH"):
+        noted = _NOTED_LINE.match(check.note)
+        if noted and _DECIDES.match(noted["code"]) and PurePath(noted["file"]).name == name and int(noted["line"]) <= line:
+            yield check, int(noted["line"])

@@ -1,0 +1,63 @@
+"""One file becomes the summary of a rank: the work that is done for each, in whatever process or on whatever machine."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.analysis.ranks.summarising import summarise
+from fx_explorer.analysis.ranks.summary import RankSummary
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.readers.torch_trace import read_log
+from fx_explorer.session import SessionReader
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+
+NO_RANK = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """What a file says, before it is known which rank it is of."""
+
+    path: str
+    summary: RankSummary | None
+    """None for a file that cannot be read."""
+    told_ranks: tuple[tuple[int, int], ...] = ()
+    """(rank, records that say so)."""
+    error: str = ""
+
+
+def read_file(path: str) -> ReadFile:
+    """Return the summary of a log or session; never raises for what stands in the file."""
+    try:
+        with opened(Path(path)) as reader:
+            return ReadFile(path, summarise(reader, NO_RANK, path), _told_ranks(reader))
+    except FxExplorerError as error:
+        return ReadFile(path, None, error=str(error))
+    except OSError as error:
+        return ReadFile(path, None, error=f"{path} cannot be read: {error.strerror or error}")
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[SessionReader]:
+    """Give the session of a log or session file; that of a log is gone afterwards.
+
+    Raises SessionError for what cannot be read.
+    """
+    if kind_of_file(path).kind != "log":
+        with SessionReader(path) as reader:
+            yield reader
+        return
+    with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder:
+        session = Path(folder) / "log.fxs"
+        read_log(path, session)
+        with SessionReader(session) as reader:
+            yield reader
+
+
+def _told_ranks(reader: SessionReader) -> tuple[tuple[int, int], ...]:
+    ranks = (reader.meta("log") or {}).get("ranks", {})
+    return tuple((int(rank), count) for rank, count in ranks.items())

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fx_explorer.analysis.log_sessions import damage
 from fx_explorer.analysis.ranks.summarising import summarise
 from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.readers.torch_trace import read_log
+from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -33,12 +35,30 @@ class ReadFile:
 def read_file(path: str) -> ReadFile:
     """Return the summary of a log or session; never raises for what stands in the file."""
     try:
-        with opened(Path(path)) as reader:
-            return ReadFile(path, summarise(reader, NO_RANK, path), _told_ranks(reader))
+        if kind_of_file(Path(path)).kind == "log":
+            return _read_log(path)
+        with SessionReader(path) as reader:
+            return ReadFile(path, summarise(reader, NO_RANK, path))
     except FxExplorerError as error:
         return ReadFile(path, None, error=str(error))
     except OSError as error:
         return ReadFile(path, None, error=f"{path} cannot be read: {error.strerror or error}")
+
+
+def _read_log(path: str) -> ReadFile:
+    with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder:
+        session, log = Path(folder) / "log.fxs", Path(folder) / Path(path).stem
+        with log.open("wb") as file:
+            excerpt = write_excerpt(Path(path), file)
+        read_log(log if excerpt else Path(path), session)
+        with SessionReader(session) as reader:
+            summary = summarise(reader, NO_RANK, path)
+            is_changed = bool(damage(reader))
+    if excerpt is None:
+        return ReadFile(path, summary)
+    # A log whose texts were changed, as examples often are, ends in a changed one, too.
+    unknown_end = "" if is_changed and not summary.unknown_end else excerpt.unknown_end
+    return ReadFile(path, replace(summary, unknown_end=unknown_end or summary.unknown_end), excerpt.ranks)
 
 
 @contextlib.contextmanager
@@ -56,8 +76,3 @@ def opened(path: Path) -> Iterator[SessionReader]:
         read_log(path, session)
         with SessionReader(session) as reader:
             yield reader
-
-
-def _told_ranks(reader: SessionReader) -> tuple[tuple[int, int], ...]:
-    ranks = (reader.meta("log") or {}).get("ranks", {})
-    return tuple((int(rank), count) for rank, count in ranks.items())

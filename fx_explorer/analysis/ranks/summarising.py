@@ -185,8 +185,6 @@ def _unknown_end(reader: SessionReader, compilations: tuple[CompilationSummary, 
     log = reader.meta("log") or {}
     if log.get("is_cut_off"):
         return "the packed log ends in the middle"
-    if log.get("ends_damaged"):
-        return "the log ends in the middle of a record"
     outcome = reader.meta("outcome")
     if outcome is None or model.Outcome.from_json(outcome).kind in _CUT_SHORT:
         return "its capture did not come to its end"

@@ -29,7 +29,7 @@ def read_log(log: Path, session: Path) -> None:
 
     Raises SessionError for a log that cannot be read at all.
     """
-    damage, kinds, ranks, last_line = Damage(), Counter[str](), Counter[int](), 0
+    damage, kinds = Damage(), Counter[str]()
     with SessionWriter(session) as writer, lines_of(log, damage) as lines:
         places = Places(writer)
         compilations = Compilations(writer, places)
@@ -45,8 +45,6 @@ def read_log(log: Path, session: Path) -> None:
         with writer.transaction():
             for record in records(lines, damage):
                 kinds[record.name] += 1
-                ranks[record.rank] += 1
-                last_line = record.line
                 try:
                     compilations.begun_by(record)
                     handles.get(record.name, others.add)(record)
@@ -61,13 +59,6 @@ def read_log(log: Path, session: Path) -> None:
         writer.set_meta("skipped_records", damage.skipped)
         writer.set_meta("build", True)  # torch built what it wrote of
         told = {"records": kinds.total(), "kinds": dict(kinds.most_common()), "unknown": others.counted}
-        lost = {"wrong_hashes": damage.wrong_hashes, "unread_graph_lines": graphs.unread_lines}
-        of_ranks = {str(rank): count for rank, count in sorted(ranks.items()) if rank >= 0}
-        ends = {"is_cut_off": damage.is_cut_off, "ends_damaged": _is_only_damaged_at_end(damage, last_line)}
-        writer.set_meta("log", {**told, **lost, **ends, "ranks": of_ranks, "damaged_lines": damage.first_lines})
+        lost = {"wrong_hashes": damage.wrong_hashes, "unread_graph_lines": graphs.unread_lines, "is_cut_off": damage.is_cut_off}
+        writer.set_meta("log", {**told, **lost, "damaged_lines": damage.first_lines})
         writer.set_meta("outcome", Outcome("finished").to_json())
-
-
-def _is_only_damaged_at_end(damage: Damage, last_record: int) -> bool:
-    """Return whether the log was cut off: its last record is damaged, and no other. One that was changed by hand has more."""
-    return 0 < last_record <= damage.last_line and set(damage.first_lines) == {damage.last_line}

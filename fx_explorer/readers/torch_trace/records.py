@@ -78,11 +78,8 @@ class Damage:
     """Whether a packed log ends in the middle."""
     first_lines: list[int] = field(default_factory=list)
     """Where the first of them stand."""
-    last_line: int = 0
-    """Where the last line or record stands that torch did not write so."""
 
     def note(self, line: int) -> None:
-        self.last_line = max(self.last_line, line)
         if len(self.first_lines) < 10:
             self.first_lines.append(line)
 

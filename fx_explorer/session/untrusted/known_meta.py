@@ -66,10 +66,8 @@ def _is_bench(value: Any) -> bool:
 
 
 def _is_log(value: Any) -> bool:
-    names = ("records", "wrong_hashes", "unread_graph_lines", "is_cut_off", "ends_damaged")
-    named = (value.get(name, 0) for name in names)
-    ranks = value.get("ranks", {})
-    counts = (*named, *value.get("unknown", {}).values(), *ranks.values(), *map(int, ranks))
+    named = (value.get(name, 0) for name in ("records", "wrong_hashes", "unread_graph_lines", "is_cut_off"))
+    counts = (*named, *value.get("unknown", {}).values())
     return all(isinstance(count, int) for count in counts) and isinstance(value.get("damaged_lines", []), list)
 
 

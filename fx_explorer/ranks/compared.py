@@ -64,7 +64,7 @@ def compare(given: Sequence[Path], address: str = "", progress: Progress = lambd
         raise SessionError(f"no rank can be compared: {told}")
     groups = alike(ranks.summaries)
     groups = without_differing_records(groups, differing_ranks(findings(groups)))
-    found = _explained(groups)
+    found = _explained(groups, ranks.summaries)
     return ComparedRanks(ranks.summaries, tuple(groups), found, (*ranks.left_out, *files.others), ranks.notes)
 
 
@@ -83,21 +83,22 @@ def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> 
     return [read[path] for path in paths]
 
 
-def _explained(groups: Sequence[RankGroup]) -> tuple[Finding, ...]:
+def _explained(groups: Sequence[RankGroup], summaries: Sequence[RankSummary]) -> tuple[Finding, ...]:
+    """Return the findings, the first of them with what the sessions of one rank of either side tell."""
     found = findings(groups)
-    among = sum(len(group.members) for group in groups)
-    paths = {group.ranks: group.first.path for group in groups}
+    paths = {one.rank: one.path for one in summaries}
     wanted = {id(one) for one in _to_explain(found)}
     with contextlib.ExitStack() as stack:
-        readers: dict[tuple[int, ...], SessionReader] = {}
+        readers: dict[int, SessionReader] = {}
 
-        def reader(ranks: tuple[int, ...]) -> SessionReader:
-            if ranks not in readers:
-                readers[ranks] = stack.enter_context(opened(Path(paths[ranks])))
-            return readers[ranks]
+        def reader(rank: int) -> SessionReader:
+            if rank not in readers:
+                readers[rank] = stack.enter_context(opened(Path(paths[rank])))
+            return readers[rank]
 
         return tuple(
-            explained(one, reader(one.ranks), reader(one.others), among) if id(one) in wanted else one for one in found
+            explained(one, reader(one.ranks[0]), reader(one.others[0]), len(summaries)) if id(one) in wanted else one
+            for one in found
         )
 
 

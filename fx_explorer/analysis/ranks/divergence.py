@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.ranks.alignment import Pair, aligned
 from fx_explorer.analysis.ranks.finding import ASPECTS, Aspect, Finding
-from fx_explorer.analysis.ranks.groups import RankGroup
+from fx_explorer.analysis.ranks.groups import RankGroup, noted_parts
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.analysis.ranks.summary import CompilationSummary
 from fx_explorer.analysis.words import in_file, listed, seconds
@@ -23,6 +23,7 @@ def findings(groups: Sequence[RankGroup]) -> list[Finding]:
     """
     among = sum(len(group.members) for group in groups)
     found = [finding for group in groups[1:] for finding in _Comparison(groups[0], group, among).findings()]
+    found += [one for group in groups for one in _noted_within(group, among)]
     return sorted(found, key=lambda one: (one.position, _ORDER[one.aspect], one.ranks))
 
 
@@ -33,6 +34,14 @@ def first_divergence(found: Sequence[Finding]) -> Finding | None:
 def differing_ranks(found: Sequence[Finding]) -> tuple[int, ...]:
     """Return the ranks that diverge from those they are held against."""
     return tuple(sorted({rank for one in found if one.is_divergence for rank in one.ranks}))
+
+
+def _noted_within(group: RankGroup, among: int) -> Iterator[Finding]:
+    """Yield in what ranks that are alike differ by design: each aspect once, at the first compilation in which they do."""
+    for aspect, parts in noted_parts(group).items():
+        one, two = (RankGroup(part) for part in parts[:2])
+        found = [finding for finding in _Comparison(one, two, among).findings() if finding.aspect == aspect]
+        yield from found[:1]
 
 
 class _Comparison:
@@ -50,7 +59,7 @@ class _Comparison:
             versions = [f"torch {one.torch} and Python {one.python}" for one in (group, reference)]
             yield self._finding("torch", 0, f"{self._these} ran {versions[0]}, {self._those} {versions[1]}")
         pairs = aligned(reference.compilations, group.compilations)
-        ends = _last(pairs, 0) if reference.unknown_end else len(pairs), _last(pairs, 1) if group.unknown_end else len(pairs)
+        ends = [_last_of_both(pairs) if one.unknown_end else len(pairs) for one in (reference, group)]
         has_shifted, position = False, 0
         for at, pair in enumerate(pairs):
             if pair.reference and pair.other:
@@ -195,6 +204,8 @@ def _is_recompile(one: CompilationSummary) -> bool:
     return one.name.partition("#")[0].rpartition("/")[2] not in ("", "0")
 
 
-def _last(pairs: Sequence[Pair], side: int) -> int:
-    """Return how many pairs there are up to the last that one side has: of what comes later it is not known."""
-    return max((at + 1 for at, pair in enumerate(pairs) if pair[side] is not None), default=0)
+def _last_of_both(pairs: Sequence[Pair]) -> int:
+    """Return how many pairs there are up to the last that both sides have: a log that was cut off says nothing of later
+    ones.
+    """
+    return max((at + 1 for at, pair in enumerate(pairs) if pair.reference and pair.other), default=0)

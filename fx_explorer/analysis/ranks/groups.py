@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fx_explorer.analysis.ranks.finding import ASPECTS, Aspect
+from fx_explorer.analysis.ranks.finding import ASPECTS, NOTED, Aspect
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
 
 
@@ -47,6 +47,16 @@ def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, 
     """Return of each aspect which ranks have the same, whatever else they differ in. One group: all agree."""
     return {
         aspect: [tuple(one.rank for one in members) for members in _grouped(summaries, read)] for aspect, read in _READS.items()
+    }
+
+
+def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]:
+    """Return of each aspect that is noted only, and in which members of a group differ, those that agree; the most first."""
+    found = {aspect: _grouped(group.members, _READS[aspect]) for aspect in NOTED}
+    return {
+        aspect: sorted(map(tuple, parts), key=lambda part: (-len(part), part[0].rank))
+        for aspect, parts in found.items()
+        if len(parts) > 1
     }
 
 

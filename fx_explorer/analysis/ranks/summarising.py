@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fx_explorer import model
@@ -33,14 +33,12 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
     caches = _cache_events(reader)
     began_s = _clock(reader, rows)
     texts = Texts(reader)
-    compilations = tuple(
-        sorted(
-            (_compilation(reader, row, tuple(caches.get(row.id, ())), texts, began_s) for row in rows),
-            key=lambda one: one.start_s,
-        )
+    all_rows = sorted(
+        (_compilation(reader, row, tuple(caches.get(row.id, ())), texts, began_s) for row in rows), key=lambda one: one.start_s
     )
+    compilations = tuple(one for one in all_rows if one.has_ended or one.function)
     environment = reader.meta("environment") or {}
-    unknown_end = _unknown_end(reader, compilations)
+    unknown_end = _unknown_end(reader, all_rows)
     is_order_known = texts.is_order_whole or not unknown_end
     return RankSummary(
         rank,
@@ -181,7 +179,7 @@ def _clock(reader: SessionReader, rows: list[model.Compilation]) -> float | None
     return None
 
 
-def _unknown_end(reader: SessionReader, compilations: tuple[CompilationSummary, ...]) -> str:
+def _unknown_end(reader: SessionReader, compilations: Sequence[CompilationSummary]) -> str:
     log = reader.meta("log") or {}
     if log.get("is_cut_off"):
         return "the packed log ends in the middle"

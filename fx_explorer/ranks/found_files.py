@@ -68,11 +68,16 @@ def rank_in_name(name: str) -> int | None:
 
 
 def has_logs(directory: Path) -> bool:
-    """Return whether a directory holds a log or a session right in it; it stops at the first."""
+    """Return whether a directory holds a log, or the session of a rank, right in it; it stops at the first."""
     try:
-        return any(kind_of_file(path).kind in ("log", "sqlite") for path in _in_directory(directory))
+        return any(_may_be_of_a_rank(path) for path in _in_directory(directory))
     except SessionError:
         return False
+
+
+def _may_be_of_a_rank(path: Path) -> bool:
+    kind = kind_of_file(path).kind
+    return kind == "log" or (kind == "sqlite" and rank_in_name(path.name) is not None)
 
 
 def _files(given: Sequence[Path]) -> Iterable[Path]:

@@ -126,7 +126,7 @@ class _Comparison:
                 yield aspect, words.format(these=self._these, those=self._those, function=_function(two))
 
     def _statuses(self, one: CompilationSummary, two: CompilationSummary) -> str:
-        these, those = (_ENDED.get(row.status, row.status) for row in (two, one))
+        these, those = (STATUS_WORDS.get(row.status, row.status) for row in (two, one))
         because = f": {_short(two.error)}" if two.error else ""
         words = f"{self._these} {these} {_function(two)}, {self._those} {those} it{because}"
         return f"{words} (on {self._those}: {_short(one.error)})" if one.error and not two.error else words
@@ -174,7 +174,7 @@ def _are_collectives_other(one: CompilationSummary, two: CompilationSummary) -> 
     return one.traced_collectives != two.traced_collectives
 
 
-_ENDED = {
+STATUS_WORDS = {
     "ok": "compiled",
     "broke": "compiled up to a graph break",
     "failed": "failed to compile",

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.ranks.divergence import STATUS_WORDS, cache_in_words
+from fx_explorer.analysis.ranks.groups import RankGroup
 from fx_explorer.analysis.ranks.rank_words import rank_numbers
+from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.analysis.ranks.time_line import LEGEND, TimeLine, time_line
 from fx_explorer.analysis.ranks.waiting import waits
+from fx_explorer.analysis.words import in_file, seconds
 from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import (
     agreed,
@@ -22,6 +27,8 @@ from fx_explorer.report.ranks.sentences import (
 MOST_GROUPS = 20
 
 MOST_WAITS = 3
+
+MOST_COMPILATIONS = 200
 
 
 def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[str]:
@@ -60,6 +67,33 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
         yield from ("", "```", *chart_lines(chart), "```")
     yield from _list("To know", gaps(ranks))
     yield from _list("Files that are not compared", left_out_words(ranks))
+
+
+def group_text(ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width: int) -> Iterator[str]:
+    """Yield all that is known of a group; ``rank`` is the one of it whose compilations are listed."""
+    of_group = [one for one in ranks.findings if one.ranks == group.ranks]
+    if rank.unknown_end:
+        yield f"What rank {rank.rank} did in the end is unknown: {rank.unknown_end}."
+    if of_group:
+        yield "In what they differ from the first group, in the order in which it happened:"
+        yield from (f"  {line}" for line in further(of_group, None))
+        yield ""
+    chart = time_line(ranks.groups, max(20, width - 12))
+    if chart:
+        yield from ("When each compiled:", *(f"  {line}" for line in chart_lines(chart)), "")
+    told = [one.in_words for one in waits(ranks.summaries) if {one.first, *one.last, *one.never} & set(group.ranks)]
+    if told:
+        yield from ("Who waits:", *(f"  {line}." for line in told[:MOST_WAITS]), "")
+    yield f"What rank {rank.rank} compiled ({rank.path}):"
+    for one in rank.compilations[:MOST_COMPILATIONS]:
+        said = f", {', '.join(map(cache_in_words, one.cache))}" if one.cache else ""
+        error = f": {one.error}" if one.error else ""
+        where = f"{plain_function(one.function)} at {in_file(one.file, one.line)}" if one.file else ""
+        yield f"  [{one.name}] {where}  {seconds(one.duration_s)}  {STATUS_WORDS.get(one.status, one.status)}{said}{error}"
+    if len(rank.compilations) > MOST_COMPILATIONS:
+        yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"
+    yield from _section("To know:", [*gaps(ranks), *rank.notes])
+    yield from _section("Files that are not compared:", left_out_words(ranks))
 
 
 def chart_lines(chart: TimeLine) -> Iterator[str]:

@@ -139,10 +139,10 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
     from fx_explorer.tui.ranks.app import RanksApp
 
-    return RanksApp(state, where, _compared_in_words, config)
+    return RanksApp(state, where, compared_in_words, config)
 
 
-def _compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
+def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
     """Return what ``fx-explorer diff`` says of two sessions or logs."""
     from fx_explorer.commands.diff import text_of_both
     from fx_explorer.ranks.reading import opened

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.command_line.ranks.given_directory import is_of_ranks
+from fx_explorer.commands.explore import compared_in_words
 from fx_explorer.errors import UsageError
 from fx_explorer.ranks.engines import FEW_BYTES, SameProcess, engine
 from fx_explorer.ranks.reading import read_file
@@ -101,3 +103,23 @@ def test_a_dask_cluster_says_what_this_process_says(tmp_path: Path) -> None:
         address = f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
         with engine(address, 0, 1) as executor:
             assert executor.submit(read_file, log).result(timeout=120) == read_file(log)
+
+
+def test_a_directory_of_logs_needs_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([str(DIVERGING)]) == 0
+    assert capsys.readouterr().out.startswith("Rank 1 diverges from rank 0.")
+
+
+def test_a_package_of_python_with_a_log_in_it_is_a_target_and_no_job(tmp_path: Path) -> None:
+    assert not is_of_ranks(str(tmp_path))
+    (tmp_path / "rank_0.log.gz").write_bytes((DIVERGING / "rank_0.log.gz").read_bytes())
+    assert is_of_ranks(str(tmp_path))
+    (tmp_path / "__init__.py").touch()
+    assert not is_of_ranks(str(tmp_path))
+
+
+def test_two_ranks_compared_are_what_diff_says_of_their_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    logs = [DIVERGING / f"rank_{rank}.log.gz" for rank in (0, 1)]
+    assert cli.main(["diff", *map(str, logs)]) == 0
+    said = compared_in_words(logs[0], logs[1], (str(logs[0]), str(logs[1])))
+    assert capsys.readouterr().out.split() == said.split()

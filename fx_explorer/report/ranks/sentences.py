@@ -31,18 +31,18 @@ def headline(ranks: ComparedRanks) -> str:
         unknown = [one.rank for one in ranks.summaries if one.unknown_end]
         if unknown:
             told = others_in_words([one.rank for one in ranks.summaries if not one.unknown_end], unknown, count)
-            return f"{_capital(rank_words(unknown))} did the same as {told}, as far as what is there of it goes."
+            return f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what is there of it goes."
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
         return f"{who} compiled the same, {counted(len(ranks.summaries[0].compilations), 'compilation')} each."
     others = others_in_words(first.others, ranks.differing, count)
     verb = "diverges" if len(ranks.differing) == 1 else "diverge"
-    return f"{_capital(rank_words(ranks.differing))} {verb} from {others}."
+    return f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
 
 
 def first_words(finding: Finding) -> str:
     """Return the sentence about the first divergence."""
     at = f" ([{finding.compilation or finding.other_compilation}])" if finding.compilation or finding.other_compilation else ""
-    return f"{_capital(finding.words)}{at}."
+    return f"{as_sentence(finding.words)}{at}."
 
 
 def place(finding: Finding) -> str:
@@ -54,7 +54,7 @@ def further(found: Sequence[Finding], first: Finding | None) -> Iterator[str]:
     rest = [one for one in found if one is not first]
     for _, group in groupby(sorted(rest, key=lambda one: (one.position, one.ranks)), key=lambda one: (one.aspect, one.ranks)):
         alike = list(group)
-        yield from (f"{_capital(one.words)}." for one in alike[:MOST_OF_A_KIND])
+        yield from (f"{as_sentence(one.words)}." for one in alike[:MOST_OF_A_KIND])
         if len(alike) > MOST_OF_A_KIND:
             what = ASPECTS[alike[0].aspect]
             yield f"… and {len(alike) - MOST_OF_A_KIND:,} more of {rank_words(alike[0].ranks)}: {what}."
@@ -82,7 +82,7 @@ def group_figures(group: RankGroup) -> str:
     statuses = Counter(one.status for one in group.first.compilations)
     told = [f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]]
     times = sorted(one.compile_s for one in group.members)
-    took = seconds(times[0]) if len(times) == 1 else f"{seconds(times[0])} to {seconds(times[-1])}"
+    took = " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1]))))
     count = counted(len(group.first.compilations), "compilation")
     return f"{count}{f' ({listed(told)})' if told else ''}, {took}"
 
@@ -106,7 +106,7 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
 def gaps(ranks: ComparedRanks) -> list[str]:
     """Return why it cannot be said of each rank what it did, in sentences; empty where all is known."""
     unknown = [
-        f"{_capital(rank_words([one.rank]))}: its end is unknown, {one.unknown_end}."
+        f"{as_sentence(rank_words([one.rank]))}: its end is unknown, {one.unknown_end}."
         for one in ranks.summaries
         if one.unknown_end
     ]
@@ -125,6 +125,6 @@ def left_out_words(ranks: ComparedRanks, most: int = 8) -> list[str]:
     return [*told[:most], *([f"and {len(told) - most:,} more"] if len(told) > most else [])]
 
 
-def _capital(words: str) -> str:
+def as_sentence(words: str) -> str:
     """Return a sentence that begins with a capital, unless it begins with a name of the program."""
     return words[:1].upper() + words[1:] if words.partition(" ")[0].isalpha() else words

@@ -15,6 +15,7 @@ from fx_explorer.analysis.words import in_file, seconds
 from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import (
     agreed,
+    as_sentence,
     first_words,
     further,
     gaps,
@@ -39,7 +40,7 @@ def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[str]:
     rest = list(further(ranks.findings, ranks.first))
     yield from _section("Then:" if ranks.first else "Noted, and no divergence:", rest)
     yield from _section("Ranks that are alike:", _groups(ranks))
-    yield from _section("Who waits:", [one.in_words + "." for one in waits(ranks.summaries)[:MOST_WAITS]])
+    yield from _section("Who waits:", _waits(ranks))
     chart = time_line(ranks.groups, max(20, width - 12))
     if chart:
         yield from ("", "When each compiled:", *(f"  {line}" for line in chart_lines(chart)))
@@ -61,7 +62,7 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
     for group in ranks.groups[:MOST_GROUPS]:
         cells = rank_numbers(group.ranks), group_figures(group), group_words(ranks, group)
         yield f"| {' | '.join(_escaped(cell).replace('|', chr(92) + '|') for cell in cells)} |"
-    yield from _list("Who waits", [one.in_words for one in waits(ranks.summaries)[:MOST_WAITS]])
+    yield from _list("Who waits", _waits(ranks))
     chart = time_line(ranks.groups, 80)
     if chart:
         yield from ("", "```", *chart_lines(chart), "```")
@@ -81,9 +82,9 @@ def group_text(ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width:
     chart = time_line(ranks.groups, max(20, width - 12))
     if chart:
         yield from ("When each compiled:", *(f"  {line}" for line in chart_lines(chart)), "")
-    told = [one.in_words for one in waits(ranks.summaries) if {one.first, *one.last, *one.never} & set(group.ranks)]
+    told = _waits(ranks, group)
     if told:
-        yield from ("Who waits:", *(f"  {line}." for line in told[:MOST_WAITS]), "")
+        yield from ("Who waits:", *(f"  {line}" for line in told), "")
     yield f"What rank {rank.rank} compiled ({rank.path}):"
     for one in rank.compilations[:MOST_COMPILATIONS]:
         said = f", {', '.join(map(cache_in_words, one.cache))}" if one.cache else ""
@@ -94,6 +95,14 @@ def group_text(ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width:
         yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"
     yield from _section("To know:", [*gaps(ranks), *rank.notes])
     yield from _section("Files that are not compared:", left_out_words(ranks))
+
+
+def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
+    """Return the longest waits in sentences; of a group, those that it has a part in."""
+    found = waits(ranks.summaries)
+    if group:
+        found = [one for one in found if {one.first, *one.last, *one.never, *one.waiting} & set(group.ranks)]
+    return [f"{as_sentence(one.in_words)}." for one in found[:MOST_WAITS]]
 
 
 def chart_lines(chart: TimeLine) -> Iterator[str]:

@@ -50,7 +50,6 @@ class RanksApp(App[int | None]):
     CSS = """
     #title { background: $panel; }
     #answer { height: auto; max-height: 6; padding: 0 1; background: $surface; color: $foreground; }
-    #ranks { height: auto; max-height: 45%; min-height: 3; }
     #about { background: $panel; }
     #told { height: 1fr; }
     #keys { background: $panel; color: $text-muted; dock: bottom; }
@@ -113,8 +112,7 @@ class RanksApp(App[int | None]):
     @on(LineView.Moved, "#ranks")
     def row_changed(self, message: LineView.Moved) -> None:
         self.state.line = message.line
-        if not self._compared:
-            self._tell()
+        self._tell()
 
     @on(LineView.Followed, "#ranks")
     def row_followed(self) -> None:
@@ -134,14 +132,22 @@ class RanksApp(App[int | None]):
         self._reload()
 
     def on_resize(self) -> None:
-        if not self._compared:
-            self._tell()
+        self._fit_list()
+        self._tell()
+
+    def _fit_list(self) -> None:
+        """Give the list the rows that it has, and at most half of the screen."""
+        rows = len(self.state.rows()) + 1
+        self._list.styles.height = max(2, min(rows, self.size.height // 2 - 3))
 
     def _reload(self) -> None:
+        self._fit_list()
         self._list.load(Rows(self.state.cells()), line=self.state.line)
 
     def _tell(self) -> None:
-        """Show what is known of the row under the cursor."""
+        """Show what is known of the row under the cursor, unless two are compared."""
+        if self._compared:
+            return
         row = self.row
         self._show(f"about rank {row.rank.rank}" if row.is_member else "about these ranks", self._about_row(row))
 

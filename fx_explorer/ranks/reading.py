@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fx_explorer.analysis.log_sessions import damage
 from fx_explorer.analysis.ranks.summarising import summarise
 from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.errors import FxExplorerError
@@ -53,12 +52,13 @@ def _read_log(path: str) -> ReadFile:
         read_log(log if excerpt else Path(path), session)
         with SessionReader(session) as reader:
             summary = summarise(reader, NO_RANK, path)
-            is_changed = bool(damage(reader))
+            damaged = set((reader.meta("log") or {}).get("damaged_lines", ()))
     if excerpt is None:
         return ReadFile(path, summary)
-    # A log whose texts were changed, as examples often are, ends in a changed one, too.
-    unknown_end = "" if is_changed and not summary.unknown_end else excerpt.unknown_end
-    return ReadFile(path, replace(summary, unknown_end=unknown_end or summary.unknown_end), excerpt.ranks)
+    # A log whose texts were changed by hand has more that is damaged than its end.
+    is_cut_off = bool(excerpt.unknown_end) and len(damaged) <= excerpt.keeps_last
+    unknown_end = excerpt.unknown_end if is_cut_off else summary.unknown_end
+    return ReadFile(path, replace(summary, unknown_end=unknown_end), excerpt.ranks)
 
 
 @contextlib.contextmanager

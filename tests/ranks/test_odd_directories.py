@@ -43,6 +43,15 @@ def test_a_log_that_was_cut_off_is_compared_up_to_there_and_does_not_diverge(tmp
     assert [bool(one.unknown_end) for one in found.summaries] == [False, False, True]
 
 
+def test_a_log_that_was_cut_off_in_the_first_line_of_a_compilation_does_not_diverge(tmp_path: Path) -> None:
+    log = text_of(DDP)
+    write_rank(tmp_path, 0, log)
+    write_rank(tmp_path, 1, as_rank(log[: log.rindex(b'{"dynamo_start"') + 40], 1))
+    found = compare([tmp_path])
+    assert found.first is None
+    assert found.summaries[1].unknown_end == "the log ends in the middle of a record"
+
+
 def test_a_packed_log_that_was_cut_off_does_not_diverge(tmp_path: Path) -> None:
     log = text_of(DDP)
     write_rank(tmp_path, 0, log)

@@ -63,6 +63,8 @@ class Excerpt:
     """(rank, records that say so), in the order of their numbers."""
     unknown_end: str
     """Why its end is not known: it was cut off. Empty where the last record is whole."""
+    keeps_last: bool
+    """Whether the last record is in the excerpt."""
 
 
 def write_excerpt(log: Path, excerpt: IO[bytes]) -> Excerpt | None:
@@ -107,7 +109,7 @@ class _Writing:
                 rank = begins["rank"] or next(iter(_RANK.findall(line[-400:]) or _RANK.findall(line)), b"")
                 self._ranks[rank] += 1
         ranks = sorted((int(rank), count) for rank, count in self._ranks.items() if rank)
-        return Excerpt(tuple(ranks), self._unknown_end())
+        return Excerpt(tuple(ranks), self._unknown_end(), is_kept)
 
     def _lines(self, log: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
         while True:

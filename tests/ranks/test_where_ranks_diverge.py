@@ -43,6 +43,17 @@ def test_the_line_that_is_named_is_the_one_torch_printed_above_the_operation() -
     assert (first.file, first.line) == (printed[1], int(printed[2]))
 
 
+def test_a_condition_on_another_line_is_no_reason_where_the_rank_that_failed_has_no_checks(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        log = text_of(H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz")
+        moved = with_texts(log, b"ranks_zoo.py:29 in f", b"ranks_zoo.py:28 in f", b"dynamo_cpp_guards_str")
+        write_rank(tmp_path, rank, moved)
+    first = ranks(tmp_path).first
+    assert first is not None
+    assert "r == 0" not in first.words
+    assert "its graph has softmax, which that of rank 0 lacks" in first.words
+
+
 def test_what_followed_is_told_the_other_sizes_and_the_error() -> None:
     found = ranks(H200 / "h200_ranks_diverge")
     words = {one.aspect: one.words for one in found.findings}

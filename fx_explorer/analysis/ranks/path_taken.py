@@ -17,7 +17,7 @@ from fx_explorer.analysis.ranks.fingerprints import short_target
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
 
-_NOTED_LINE = re.compile(r"^(?P<code>.*?)\s*# (?P<file>[^\s#]+):(?P<line>\d+) in ")
+_NOTED_LINE = re.compile(r"^(?P<code>.*?)\s*# (?P<file>[^\s#]+):(?P<line>\d+) in (?P<function>\S+)")
 
 _DECIDES = re.compile(r"(?:if|elif|while|assert|for)\b")
 
@@ -65,10 +65,9 @@ def other_path(reader: SessionReader, compilation: int, reference: SessionReader
         words = f"has {_call(after)}, which that of {those} lacks"
     else:
         words = f"lacks {_call(node)}, which that of {those} has"
-    of_node = reader if after else reference
-    file = of_node.get(model.SourceFile, node.file).path if node.file else ""
-    decided = _deciding_check(reference, other, reader, compilation, file, node.line)
-    return OtherPath(words, file, node.line, _code(of_node, node), *decided)
+    frame = _frame(reader if after else reference, node)
+    decided = _deciding_check(reference, other, reader, compilation, frame)
+    return OtherPath(words, frame.file, frame.line, frame.code.strip(), *decided)
 
 
 def nodes_of(reader: SessionReader, compilation: int) -> list[model.Node]:
@@ -109,30 +108,35 @@ def _call(node: model.Node) -> str:
     return short_target(node.target) or node.name
 
 
-def _code(reader: SessionReader, node: model.Node) -> str:
+def _frame(reader: SessionReader, node: model.Node) -> model.Frame:
+    """Return the line that an operation stands on; an empty one where it is not known."""
     frames = reader.get(model.Stack, node.stack).frames if node.stack else ()
-    return frames[-1].code.strip() if frames else ""
+    return frames[-1] if frames else model.Frame("", 0, "")
 
 
 def _deciding_check(
-    reference: SessionReader, other: int, reader: SessionReader, compilation: int, file: str, line: int
+    reference: SessionReader, other: int, reader: SessionReader, compilation: int, frame: model.Frame
 ) -> tuple[str, int]:
-    """Return what the reference checks at the last condition up to a line of a file, and its line, if the other rank does
-    not check the same.
+    """Return what the reference checks at the last condition before a line of a function, and the condition's line, if the
+    other rank does not check the same.
+
+    A rank that failed has no checks: then only a condition on the very line says anything.
     """
     ours = {str(one.code) for one in reader.rows(model.GuardCheck, compilation=compilation)}
     found = [
         (at, plain_code(str(check.code)))
-        for check, at in _conditions(reference, other, file, line)
-        if str(check.code) not in ours
+        for check, at in _conditions(reference, other, frame)
+        if str(check.code) not in ours and (ours or at == frame.line)
     ]
     return max(found, default=(0, ""))[::-1]
 
 
-def _conditions(reader: SessionReader, compilation: int, file: str, line: int) -> Iterator[tuple[model.GuardCheck, int]]:
-    """Yield the checks of values that a condition in a file asked for, at a line or before, and where."""
-    name = PurePath(file).name
+def _conditions(reader: SessionReader, compilation: int, frame: model.Frame) -> Iterator[tuple[model.GuardCheck, int]]:
+    """Yield the checks of values that a condition of a function asked for, up to a line, and where."""
+    name = PurePath(frame.file).name
     for check in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH"):
         noted = _NOTED_LINE.match(check.note)
-        if noted and _DECIDES.match(noted["code"]) and PurePath(noted["file"]).name == name and int(noted["line"]) <= line:
+        if not noted or not _DECIDES.match(noted["code"]) or int(noted["line"]) > frame.line:
+            continue
+        if PurePath(noted["file"]).name == name and noted["function"] == frame.function:
             yield check, int(noted["line"])

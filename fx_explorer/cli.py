@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "report": "tell what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
+    "ranks": "say where the ranks of a job agree, and where they first diverge, from their TORCH_TRACE logs",
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
     "bench": "measure whether compiling pays: backends, modes and batch sizes beside the uncompiled program",
     "ledger": "account for the time of one call: guards, kernels, breaks, autograd; line by line beside uncompiled",
@@ -47,7 +48,7 @@ chosen.
 """
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options"),
+    "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
     "improve": ("fix", "dynamic", "diff", "check"),
     "measure": ("bench", "ledger", "memory"),
     "backends": ("backends", "support"),

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(two_sessions_report(left, right, names), indent=2))
             return 0
         in_colour = is_read_in_colour(sys.stdout)
-        for line in _code(left, right, arguments.kernel) if arguments.kernel else _text(left, right, names):
+        for line in _code(left, right, arguments.kernel) if arguments.kernel else text_of_both(left, right, names):
             print(DIFFERING.format(printable(line)) if in_colour and line.endswith("≠") else printable(line))
     return 0
 
@@ -133,7 +133,7 @@ def _built(reader: SessionReader, arguments: argparse.Namespace, opened: context
     return found[-1]
 
 
-def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
+def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     figures = figures_of_both(left, right)
     width = max(24, *(len(figure.what) + 2 for figure in figures))
     column = max(16, *(len(name) + 2 for name in names))

@@ -13,12 +13,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
 from fx_explorer.command_line.followed_log import is_on_terminal
+from fx_explorer.command_line.given_files import resolve_files
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
@@ -29,6 +31,10 @@ from fx_explorer.tui.terminal.splash import splash
 if TYPE_CHECKING:
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
+    from fx_explorer.tui.ranks.app import RanksApp
+    from fx_explorer.tui.ranks.state import RanksState
+
+    AppT = TypeVar("AppT", ExplorerApp, RanksApp)
 
 
 EPILOG = """\
@@ -40,6 +46,7 @@ examples:
   fx-explorer model.fxs                                  a session that was saved
   fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
   fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
+  fx-explorer /tmp/trace                                 the TORCH_TRACE logs of a job's ranks, side by side
 """
 
 
@@ -48,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="TARGET",
-        help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, or a TORCH_TRACE log (- for one "
-        "that comes from another program)",
+        help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, a TORCH_TRACE log (- for one "
+        "that comes from another program), or a directory of logs",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
@@ -84,6 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     that do not go with what was given.
     """
     log: Path | None = getattr(arguments, "reads_log", None)
+    if log is None and is_of_ranks(arguments.target):
+        return explore_ranks(arguments)
     session = Path(arguments.target) if log is None and is_session(arguments.target) else None
     given = session or log
     if arguments.save and not getattr(arguments, "is_saved", False):
@@ -108,6 +117,55 @@ def run(arguments: argparse.Namespace) -> int:
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
 
 
+def explore_ranks(arguments: argparse.Namespace) -> int:
+    """Show the ranks of a directory, and the session of each that is chosen; without a terminal, the answer as text.
+
+    Raises SessionError where no log can be read.
+    """
+    from fx_explorer.command_line.ranks.progress import ReadingProgress
+    from fx_explorer.ranks.compared import compare
+    from fx_explorer.report.ranks.text import ranks_text
+
+    if arguments.output or arguments.run or arguments.step:
+        raise UsageError("-o, --run and --step are for targets: the logs of ranks are not compiled again")
+    refuse_gpu(arguments)
+    refuse_capture_options(arguments)
+    with ReadingProgress(sys.stderr) as progress:
+        ranks = compare([Path(arguments.target)], progress=progress.tell)
+    if not is_on_terminal():
+        for line in ranks_text(ranks):
+            print(printable(line))
+        return 0
+    from fx_explorer.tui.ranks.state import RanksState
+
+    state = RanksState(ranks)
+    while True:
+        app = made_app(arguments.target, arguments.theme, lambda config: _ranks_app(state, arguments.target, config))
+        chosen = app.run()
+        if chosen is None:
+            return app.return_code or 0
+        path = next(one.path for one in ranks.summaries if one.rank == chosen)
+        with contextlib.ExitStack() as until:
+            of_rank = argparse.Namespace(**{**vars(arguments), "target": path})
+            resolve_files("explore", of_rank, until)
+            run(of_rank)
+
+
+def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
+    from fx_explorer.tui.ranks.app import RanksApp
+
+    return RanksApp(state, where, compared_in_words, config)
+
+
+def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
+    """Return what ``fx-explorer diff`` says of two sessions or logs."""
+    from fx_explorer.commands.diff import text_of_both
+    from fx_explorer.ranks.reading import opened
+
+    with opened(left) as one, opened(right) as two:
+        return "\n".join(text_of_both(one, two, names))
+
+
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     if arguments.target == "-":
         arguments.standard_input = keyboard_in_place_of_input()
@@ -117,6 +175,21 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
 def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -> int:
     """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there;
     ``theme`` is what the command line says.
+    """
+    app = made_app(title, theme, make_app)
+    app.run()
+    left_behind = app.controllers.leaving.left_behind
+    if left_behind:
+        sys.stderr.write(f"fx-explorer: {printable(left_behind)}\n")
+    from fx_explorer.tui.faults import faults_of
+
+    for fault in faults_of(app):
+        print(f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}", file=sys.stderr)
+    return app.return_code or 0
+
+
+def made_app(title: str, theme: str, make_app: Callable[[Config], AppT]) -> AppT:
+    """Make an app in the colours that go with the terminal.
 
     Its modules are imported here: textual costs 180 ms that nothing else needs.
     """
@@ -137,15 +210,7 @@ def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -
             wish = "" if is_light is None else "light" if is_light else "dark"
         app = make_app(replace(config, theme=wish))
         app.terminal_answers, app.typed_before = answers, question.typed if question else ""
-    app.run()
-    left_behind = app.controllers.leaving.left_behind
-    if left_behind:
-        sys.stderr.write(f"fx-explorer: {printable(left_behind)}\n")
-    from fx_explorer.tui.faults import faults_of
-
-    for fault in faults_of(app):
-        print(f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}", file=sys.stderr)
-    return app.return_code or 0
+    return app
 
 
 def keyboard_in_place_of_input() -> int:

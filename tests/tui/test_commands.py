@@ -16,6 +16,7 @@ from fx_explorer.tui.config import Config, config_path, load_config, parse_confi
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.dialogs.settings import SettingsDialog
+from fx_explorer.tui.ranks.app import RanksApp
 from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.fixes import FixScreen
@@ -43,6 +44,7 @@ OWNERS = [
     FixScreen,
     StepScreen,
     SettingsDialog,
+    RanksApp,
 ]
 CLASSES = {
     "app": ExplorerApp,
@@ -53,6 +55,7 @@ CLASSES = {
     "fixes": FixScreen,
     "steps": StepScreen,
     "settings": SettingsDialog,
+    "ranks": RanksApp,
 }
 
 

@@ -15,7 +15,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.analysis.log_sessions import is_log
+from fx_explorer.analysis.log_sessions import compiled_without_dynamo, is_log
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
@@ -144,6 +144,10 @@ def _no_graph(reader: SessionReader) -> Fact:
     """
     if reader.count(model.GraphBreak):
         return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
+    others = compiled_without_dynamo(reader)
+    if others:
+        text = f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
+        return Fact("graphs", "good", text, view="graphs")
     text = "No graph was made: nothing of this program was compiled."
     if children(reader).graphs:
         return Fact("graphs", "notice", "No graph was made in the program's own process.", view="graphs")

@@ -16,6 +16,9 @@ from fx_explorer.torch_texts.events import STAGE_OF_EVENT
 
 NOT_IN_LOG = "the log has no record of it"
 
+WITHOUT_FRAME = "no frame"
+"""Name of what is compiled without Dynamo: by torch.export, by AOTInductor, or by a call of Inductor's own functions."""
+
 _STAGES: tuple[Stage, ...] = ("joint", "forward", "backward", "pre_grad", "post_grad", "schedule", "output_code", "kernel")
 
 _LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
@@ -47,6 +50,8 @@ class Compilations:
         self._writer = writer
         self._places = places
         self._states: dict[str, State] = {}
+        self._ended: list[State] = []
+        """Programs without a frame that others followed."""
         self._begun: dict[str, int] = {}
         """How often a name was given: torch numbers anew after ``torch._dynamo.reset()``."""
         self._first_s: float | None = None
@@ -54,12 +59,15 @@ class Compilations:
         """Unfinished events by process, thread and name: when they began, and for which compilation."""
         self._first_event_s: float | None = None
         self.environment: dict[str, object] = {}
+        self.parts: dict[int, str] = {}
+        """The part of its graph that a compilation is at, where parts are compiled by themselves: row's id → name."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
             "dynamo_start": self._start,
             "compilation_metrics": self._end,
             "bwd_compilation_metrics": self._metrics,
+            "aot_autograd_backward_compilation_metrics": self._metrics,
             "compilation_metrics_runtime": self._metrics,
             "bwd_compilation_metrics_runtime": self._metrics,
             "chromium_event": self._event,
@@ -79,15 +87,41 @@ class Compilations:
         known = self._states.get(record.compilation)
         return known or self._begin(record.compilation, record.seconds)
 
+    def state(self, record: Record) -> State | None:
+        """Return the compilation that a record is about. One of no frame belongs to what is compiled without Dynamo,
+        once that has begun; before, it is about none.
+        """
+        return self.of(record) if record.compilation else self._states.get("")
+
     def id(self, record: Record) -> int:
-        return self.of(record).row.id if record.compilation else 0
+        known = self.state(record)
+        return known.row.id if known else 0
+
+    def begin_without_frame(self, record: Record, name: str = WITHOUT_FRAME) -> State:
+        """Return the compilation that a record of no frame is about, and make it if there is none. ``name`` says what
+        compiles it, where the record is of one compiler only.
+        """
+        state = self._states.get("")
+        if state is None:
+            state = self._begin("", record.seconds)
+            where = self._places.user_frame(self._places.frames(record.stack))
+            if where:
+                self._places.file(where.file)
+                self.change(state, function=where.function, file=where.file, line=where.line)
+        if state.row.name.startswith(WITHOUT_FRAME) and name != WITHOUT_FRAME:
+            self.change(state, name=name + state.row.name.removeprefix(WITHOUT_FRAME))
+        return state
+
+    def end_without_frame(self) -> None:
+        """Note that what follows of no frame is about another program."""
+        self._ended += [state for state in (self._states.pop("", None),) if state]
 
     def _begin(self, name: str, seconds: float) -> State:
         times = self._begun[name] = self._begun.get(name, 0) + 1
         found = _NUMBERS.fullmatch(name)
         row = Compilation(
             0,
-            name if times == 1 else f"{name}#{times}",
+            (name or WITHOUT_FRAME) + (f"#{times}" if times > 1 else ""),
             int(found["frame"]) if found else 0,
             int(found["recompile"]) if found else 0,
             *("", "", 0),
@@ -103,7 +137,11 @@ class Compilations:
     def add_artifact(
         self, record: Record, kind: ArtifactKind, stage: Stage, title: str, language: str, text: str, direction: Direction = ""
     ) -> int:
-        """Add a text of a compilation as a document, and return its id."""
+        """Add a text of a compilation as a document, and return its id. Where parts of a graph are compiled by themselves, the
+        title names the part.
+        """
+        part = record.subgraph or self.parts.get(self.id(record), "")
+        title = f"{title} · {part}" if part else title
         lines = text.removesuffix("\n").count("\n") + 1
         text_id = self._writer.text(text, like=f"{kind} {title}")
         return self._writer.add(Artifact(0, self.id(record), kind, stage, direction, title, language, text_id, lines))
@@ -136,12 +174,12 @@ class Compilations:
     def _end(self, record: Record) -> None:
         self._metrics(record)
         found = record.content if isinstance(record.content, dict) else {}
-        if not record.compilation:
+        state = self.state(record)
+        if state is None:
             return
-        state = self.of(record)
         state.has_ended = True
         restarts = tuple(sorted(_first_line(str(reason)) for reason in found.get("restart_reasons") or ()))
-        status = _status(found, state.has_broken)
+        status = _status(found, state.has_broken) if record.compilation or found.get("fail_type") else "ok"
         reason = " ".join(str(found.get("fail_reason") or "").split())
         if status == "failed":
             reason = f"{found.get('fail_type')}: {reason}"
@@ -191,16 +229,18 @@ class Compilations:
 
     def finish(self) -> None:
         """Say of each compilation what the log has nothing of."""
-        for state in self._states.values():
+        for state in (*self._states.values(), *self._ended):
             absent = [stage for stage in _STAGES if stage not in state.seen]
             backend = "inductor" if state.seen & {"post_grad", "output_code"} else ""
             self.change(state, backend=backend, missing_stages=dict.fromkeys(absent, _why_missing(state)) or None)
+            if not state.has_ended and not _NUMBERS.search(state.row.name):
+                self.change(state, status="ok")
 
 
 def _why_missing(state: State) -> str:
     if state.cache_hits:
         return f"taken from torch's cache ({', '.join(sorted(state.cache_hits))})"
-    if "dynamo" not in state.seen:
+    if "dynamo" not in state.seen and _NUMBERS.search(state.row.name):
         return "Dynamo captured no tensor operation here"
     return NOT_IN_LOG
 

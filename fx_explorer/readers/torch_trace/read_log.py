@@ -15,6 +15,7 @@ from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.opened import lines_of
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.program_records import ProgramRecords
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.session import SessionWriter
 
@@ -34,12 +35,15 @@ def read_log(log: Path, session: Path) -> None:
         places = Places(writer)
         compilations = Compilations(writer, places)
         graphs = GraphRecords(writer, compilations, places)
+        inductor = InductorRecords(writer, compilations, graphs)
+        programs = ProgramRecords(writer, compilations, graphs, places)
         handles: dict[str, Handle] = {
             "str": places.intern,
             **compilations.handles(),
             **DynamoRecords(writer, compilations, places).handles(),
             **graphs.handles(),
-            **InductorRecords(writer, compilations, graphs).handles(),
+            **inductor.handles(),
+            **programs.handles(),
         }
         others = OtherRecords(writer, compilations)
         with writer.transaction():
@@ -51,6 +55,8 @@ def read_log(log: Path, session: Path) -> None:
                 except MALFORMED:
                     damage.skipped += 1
                     damage.note(record.line)
+            inductor.finish()
+            programs.finish()
             compilations.finish()
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("environment", compilations.environment)

@@ -37,8 +37,13 @@ ABOUT = (
     "stack",
     "pathname",
     "lineno",
+    "subgraph_name",
 )
 """Keys of a record that say what it is about. The other one is its kind."""
+
+
+_NAMED = ("artifact", "graph_dump")
+"""Kinds whose content says what the record is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,15 @@ class Record:
     payload: str
     line: int
     """From 1."""
+    stack: Any = None
+    """Where the program stood, for a record that is of no frame."""
+    subgraph: str = ""
+    """The part of the graph that the record is about, where torch compiles parts by themselves."""
 
     @property
     def name(self) -> str:
-        """Return the name of an artifact, and the kind of any other record."""
-        found = self.content.get("name") if self.kind == "artifact" and isinstance(self.content, dict) else None
+        """Return the name of an artifact and of a dumped graph, and the kind of any other record."""
+        found = self.content.get("name") if self.kind in _NAMED and isinstance(self.content, dict) else None
         return str(found) if found else self.kind
 
 
@@ -138,6 +147,8 @@ def _record(head: re.Match[bytes], line: int, below: list[bytes], damage: Damage
         seconds,
         text.decode("utf-8", "replace"),
         line,
+        fields.get("stack"),
+        str(fields.get("subgraph_name") or ""),
     )
 
 

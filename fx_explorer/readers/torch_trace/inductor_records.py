@@ -100,8 +100,11 @@ class InductorRecords:
 
     def _mappings(self, record: Record) -> None:
         """Link what torch says: the calls of the code before it to post-grad nodes, and these to Dynamo's."""
-        found: dict[str, Any] = json.loads(record.payload)
         waiting = self._written.get(self._compilations.id(record), [])
+        if not record.payload.strip():  # torch keeps no table with code that it takes from its cache
+            del waiting[-1:]
+            return
+        found: dict[str, Any] = json.loads(record.payload)
         if waiting:
             written = waiting.pop()
             self._writer.add_all(self._line_nodes(record, written, _table(found.get("cppCodeToPost"))))

@@ -7,6 +7,7 @@ import json
 from fx_explorer.model import ArtifactKind, Metric, Stage
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.readers.torch_trace.vllm_records import VllmRecords
 from fx_explorer.session import SessionWriter
 
 _KNOWN: dict[str, tuple[Stage, str]] = {
@@ -79,12 +80,17 @@ class OtherRecords:
     def __init__(self, writer: SessionWriter, compilations: Compilations) -> None:
         self._writer = writer
         self._compilations = compilations
+        self.vllm = VllmRecords(compilations)
         self.counted: dict[str, int] = {}
 
     def add(self, record: Record) -> None:
         name = record.name or "a record without a kind"
         if name in _NOT_SHOWN:
             return
+        if name.startswith("vllm_"):
+            self.vllm.add(record)
+            return
+        self.vllm.follow(record)
         for end, kind in _BYTECODE.items():
             if name.endswith(end):
                 title = f"{kind.removeprefix('bytecode_')} bytecode of {name.removesuffix(end)}"

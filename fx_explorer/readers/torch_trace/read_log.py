@@ -57,6 +57,7 @@ def read_log(log: Path, session: Path) -> None:
                     damage.note(record.line)
             inductor.finish()
             programs.finish()
+            others.vllm.finish()
             compilations.finish()
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("environment", compilations.environment)

@@ -23,6 +23,7 @@ from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
+from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
@@ -87,6 +88,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *regional_facts(reader),
         *_memory(reader),
         *_time(reader),
+        *cache_facts(reader),
         *ledger_facts(reader),
         *bench_facts(reader),
         *front_end_facts(reader),

@@ -70,6 +70,9 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
 _BYTECODE: dict[str, ArtifactKind] = {"_ORIGINAL_BYTECODE": "bytecode_original", "_MODIFIED_BYTECODE": "bytecode_modified"}
 """Ends of names that begin with the function's."""
 
+_STAGE_OF_CACHE: dict[str, Stage] = {"aotautograd": "joint", "fx_graph": "post_grad"}
+"""What a record of a cache is about, by how its name begins."""
+
 _NOT_SHOWN = ("describe_storage", "describe_tensor", "describe_source")
 """Records that only serve to make the inputs of a graph again: they are counted, and not shown one by one."""
 
@@ -103,7 +106,7 @@ class OtherRecords:
             self._cache(record, name)
         text = record.payload or json.dumps(record.content, indent=2, ensure_ascii=False)
         language = "json" if text.lstrip()[:1] in ("{", "[") else "text"
-        stage, title = _KNOWN.get(name, ("dynamo", name))
+        stage, title = _KNOWN.get(name, (_STAGE_OF_CACHE.get(name.partition("_cache_")[0], "dynamo"), name))
         self._compilations.add_artifact(record, "listing", stage, title, language, text)
 
     def _cache(self, record: Record, name: str) -> None:

@@ -50,7 +50,7 @@ def _resolved(command: str, target: str, arguments: argparse.Namespace, until: c
     file, name = split_target(target)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
-    if kind_of_file(file).kind == "log":
+    if kind_of_file(file).kind in ("log", "torch_logs"):
         return _log(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
@@ -91,7 +91,8 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
     """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for what needs the program, or what
     only a capture finds out.
     """
-    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files
+    from fx_explorer.readers.torch_logs import read_text  # not needed for Python files
+    from fx_explorer.readers.torch_trace import read_log
 
     if command not in SHOW_LOGS or _tries(arguments):
         raise UsageError(
@@ -99,7 +100,8 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
             f"the log with: fx-explorer {log}"
         )
     session = _place_of_session(log, arguments, until)
-    read_log(log, session)
+    read = read_text if kind_of_file(log).kind == "torch_logs" else read_log
+    read(log, session)
     return session
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fx_explorer.model import Artifact, ArtifactKind, Compilation, Direction, Failure, Metric, Span, Stage, Status
+from fx_explorer.model import Artifact, ArtifactKind, Compilation, Direction, Failure, Frame, Metric, Span, Stage, Status
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
@@ -226,6 +226,20 @@ class Compilations:
 
     def _version(self, record: Record) -> None:
         self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
+
+    def finish_text(self) -> None:
+        """Finish the compilations of a text that does not say how they ended: all it has was compiled."""
+        for state in self._states.values():
+            if not state.has_ended:
+                self.change(state, status="broke" if state.has_broken else "ok", attempts=1 + state.attempt)
+                state.has_ended = True
+        self.finish()
+
+    def name_after(self, record: Record, where: Frame | None) -> None:
+        """Name the function of a compilation that no record has named, after a line that is in it."""
+        state = self.state(record)
+        if state and where and not state.row.function:
+            self.change(state, function=where.function, file=where.file, line=where.line)
 
     def finish(self) -> None:
         """Say of each compilation what the log has nothing of."""

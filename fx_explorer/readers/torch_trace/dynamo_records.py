@@ -77,6 +77,7 @@ class DynamoRecords:
         code = report.frames[-1].code if report.frames else ""
         file, line = (user.file, user.line) if user and is_torch(report.file) else (report.file, report.line)
         self._places.file(file)
+        self._compilations.name_after(record, user)
         row = GraphBreak(
             0,
             compilation,

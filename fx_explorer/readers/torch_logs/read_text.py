@@ -61,7 +61,7 @@ def _add(
     for record in records:
         compilations.begun_by(record)
         handles[record.name](record)
-    if not records:
+    if not records and message.text.strip():
         record = Record("message", None, message.compilation, message.attempt, message.rank, message.seconds, "", message.line)
         compilations.begun_by(record)
         if not record.compilation:

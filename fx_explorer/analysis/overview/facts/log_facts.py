@@ -11,7 +11,9 @@ from fx_explorer.session import SessionReader
 
 NOT_TOLD = "A log says nothing of what the program did besides, or of how it ended."
 
-NOT_IN_TEXT = "Nothing else is known of the run: no times, no sizes, and of these only what was printed. TORCH_TRACE writes a log that has all."
+NOT_IN_TEXT = (
+    "Nothing else is known of the run: no times, and of the rest what was printed. TORCH_TRACE writes a log that has all."
+)
 
 
 def log_facts(reader: SessionReader) -> Iterator[Fact]:

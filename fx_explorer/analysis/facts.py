@@ -15,8 +15,8 @@ View = Literal[
 ]  # fmt: skip
 
 Topic = Literal[
-    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "front_ends", "stages",
-    "next",
+    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "caches", "call", "bench", "front_ends",
+    "stages", "next",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
 

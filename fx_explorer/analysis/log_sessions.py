@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fx_explorer import model
 from fx_explorer.session import SessionReader
 
 NOTHING_SAVED = (
@@ -14,6 +15,13 @@ NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Ca
 def is_log(reader: SessionReader) -> bool:
     """Return whether the session was made of a TORCH_TRACE log, and of no run."""
     return (reader.meta("target") or {}).get("kind") == "log"
+
+
+def compiled_without_dynamo(reader: SessionReader) -> list[str]:
+    """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``, ``torch.export``."""
+    if not is_log(reader):
+        return []
+    return list(dict.fromkeys(row.name.partition("#")[0] for row in reader.rows(model.Compilation) if "/" not in row.name))
 
 
 def damage(reader: SessionReader) -> list[str]:

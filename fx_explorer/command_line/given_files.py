@@ -63,7 +63,7 @@ def _resolved(command: str, target: str, arguments: argparse.Namespace, until: c
     file, name = split_target(target)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
-    if kind_of_file(file).kind == "log":
+    if kind_of_file(file).kind in ("log", "torch_logs"):
         return _log(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
@@ -104,7 +104,8 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
     """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
     needs the program, or what only a capture finds out.
     """
-    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files, both
+    from fx_explorer.readers.torch_logs import read_text  # not needed for Python files, all of them
+    from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
     from fx_explorer.readers.torch_trace.texts import TextsOfLog
 
@@ -120,12 +121,16 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    if command == "explore" and not output and is_shown:
+    is_printed = log != STANDARD_INPUT and kind_of_file(log).kind == "torch_logs"
+    if command == "explore" and not output and is_shown and not is_printed:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = _place_of_session(log, arguments, until)
-    read_log(log, session, leave_texts=True)
-    tell_where_texts_lie(session, TextsOfLog(log))
+    if is_printed:
+        read_text(log, session)
+    else:
+        read_log(log, session, leave_texts=True)
+        tell_where_texts_lie(session, TextsOfLog(log))
     if output is None:
         return session
     copy_session(session, output)

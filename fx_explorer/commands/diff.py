@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fx_explorer.analysis.caches.sentences import difference_sentences
 from fx_explorer.analysis.comparing.figure import DIFFERS
 from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
@@ -147,10 +148,19 @@ def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, st
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
     yield from _published(stage_pairs(left, right))
+    yield from _caches(list(difference_sentences(left, right, names)))
     yield ""
     pairs = kernel_pairs(left, right)
     yield from _kernels(pairs)
     yield from _resources(left, right, pairs, names)
+
+
+def _caches(sentences: list[str]) -> Iterator[str]:
+    """Yield why torch's caches answered one side and not the other."""
+    if sentences:
+        yield ""
+        yield "torch's compile caches:"
+        yield from (f"  {sentence}" for sentence in sentences)
 
 
 def _published(pairs: list[StagePair]) -> Iterator[str]:

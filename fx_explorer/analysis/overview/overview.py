@@ -15,7 +15,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.analysis.log_sessions import is_log
+from fx_explorer.analysis.log_sessions import compiled_without_dynamo, is_log
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
@@ -23,6 +23,7 @@ from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
+from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
@@ -87,6 +88,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *regional_facts(reader),
         *_memory(reader),
         *_time(reader),
+        *cache_facts(reader),
         *ledger_facts(reader),
         *bench_facts(reader),
         *front_end_facts(reader),
@@ -144,6 +146,10 @@ def _no_graph(reader: SessionReader) -> Fact:
     """
     if reader.count(model.GraphBreak):
         return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
+    others = compiled_without_dynamo(reader)
+    if others:
+        text = f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
+        return Fact("graphs", "good", text, view="graphs")
     text = "No graph was made: nothing of this program was compiled."
     if children(reader).graphs:
         return Fact("graphs", "notice", "No graph was made in the program's own process.", view="graphs")

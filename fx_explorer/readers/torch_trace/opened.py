@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -23,6 +23,8 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 BLOCK = 1 << 20
+
+MOST_OF_A_LINE = 32 << 20
 
 STANDARD_INPUT = Path("-")
 
@@ -71,6 +73,19 @@ def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
                 yield OpenedLog(_blocks(raw, damage), raw, size, is_plain=is_file and log != STANDARD_INPUT)
     except OSError as error:
         raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
+
+
+def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a log that is text; one of more than ``MOST_OF_A_LINE`` comes in pieces."""
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+        if len(rest) > MOST_OF_A_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
 
 
 def _raw(log: Path) -> io.BufferedReader:

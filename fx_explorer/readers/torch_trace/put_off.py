@@ -24,7 +24,7 @@ _TELLS_OF: dict[str, tuple[Stage, ...]] = {
 
 
 class PutOff:
-    """Keeps the records of each compilation without their texts."""
+    """Keeps the records of each compilation without their texts. It is given none of no compilation."""
 
     def __init__(self, compilations: Compilations) -> None:
         self._compilations = compilations
@@ -34,11 +34,9 @@ class PutOff:
 
     def _keep(self, record: Record) -> None:
         compilations = self._compilations
-        if not record.compilation:
-            compilations.of_none.put_off.append(replace(record, payload=""))
-            return
         if "dynamo" in _TELLS_OF[record.name]:
             compilations.graph_of_attempt(record)
         state = compilations.of(record)
         state.seen.update(_TELLS_OF[record.name])
-        state.put_off.append(replace(record, payload=""))
+        part = record.subgraph or compilations.parts.get(state.row.id, "")
+        state.put_off.append(replace(record, payload="", subgraph=part))

@@ -26,6 +26,7 @@ from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.program_records import ProgramRecords
 from fx_explorer.readers.torch_trace.put_off import PutOff
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
@@ -83,6 +84,7 @@ class LogReading:
         self._compilations = compilations = Compilations(writer, places)
         self._graphs = graphs = GraphRecords(writer, compilations, places)
         self._code = InductorRecords(writer, compilations, graphs)
+        self._programs = ProgramRecords(writer, compilations, graphs, places)
         self._others = OtherRecords(writer, compilations)
         self._decoders: dict[str, Handle] = {
             "str": places.intern,
@@ -90,6 +92,7 @@ class LogReading:
             **DynamoRecords(writer, compilations, places).handles(),
             **graphs.handles(),
             **self._code.handles(),
+            **self._programs.handles(),
         }
         self._leave_texts = leave_texts
         self._share_found = 0.0
@@ -136,17 +139,21 @@ class LogReading:
         def tell() -> None:
             self._tell(replace(self.progress, share_found=1.0, idle_s=growing.idle_s))
 
-        while True:
-            with self._writer.transaction():
-                is_idle = self._take(found, handles) == "idle"
+        try:
+            while True:
+                with self._writer.transaction():
+                    is_idle = self._take(found, handles) == "idle"
+                    if is_idle:
+                        self._decode_what_came()
+                tell()
                 if is_idle:
-                    self._decode_what_came()
-            tell()
-            if is_idle:
-                growing.wait(tell)
+                    growing.wait(tell)
+        finally:
+            with self._writer.transaction():
+                self._finish()
 
     def _decode_what_came(self) -> None:
-        for state in (*self._compilations.all, self._compilations.of_none):
+        for state in self._compilations.all:
             self._decode(state, is_over=False)
         self._compilations.finish(is_over=False)
         self._write_counts()
@@ -158,7 +165,9 @@ class LogReading:
             if record is None:
                 return "idle"
             self._kinds[record.name] += 1
-            self._handle(handles.get(record.name, self._others.add), record)
+            # What is compiled without Dynamo has no name that it could be found by later.
+            known = handles if record.compilation else self._decoders
+            self._handle(known.get(record.name, self._others.add), record)
             if time.monotonic() > until:
                 return "more"
         return "over"
@@ -185,7 +194,7 @@ class LogReading:
             self._decoded += 1
             self._tell(self.progress)
         with self._writer.transaction():
-            self._decode(self._compilations.of_none)
+            self._finish()
             self._write_counts()
             self._writer.set_meta("outcome", Outcome("finished").to_json())
 
@@ -203,6 +212,13 @@ class LogReading:
 
     def _decode_one(self, record: Record) -> None:
         self._decoders[record.name](self._texts.with_text(record))
+
+    def _finish(self) -> None:
+        """Write what waited for a record that did not come, and what is known of all records together."""
+        self._code.finish()
+        self._programs.finish()
+        self._others.vllm.finish()
+        self._compilations.finish()
 
     def _write_beginning(self) -> None:
         with self._writer.transaction():

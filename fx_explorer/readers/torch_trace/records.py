@@ -42,8 +42,17 @@ ABOUT = (
     "stack",
     "pathname",
     "lineno",
+    "subgraph_name",
 )
 """Keys of a record that say what it is about. The other one is its kind."""
+
+
+_NAMED = ("artifact", "graph_dump")
+"""Kinds whose content says what the record is."""
+
+
+NOWHERE = TextPlace(0, 0, b"")
+"""The place of a text that lies in no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +72,17 @@ class Record:
     payload: str
     line: int
     """From 1."""
-    place: TextPlace
+    stack: Any = None
+    """Where the program stood, for a record that is of no frame."""
+    subgraph: str = ""
+    """The part of the graph that the record is about, where torch compiles parts by themselves."""
+    place: TextPlace = NOWHERE
     """Where the text lies in the log that was unpacked, with its tabs; its digest is the MD5."""
 
     @property
     def name(self) -> str:
-        """Return the name of an artifact, and the kind of any other record."""
-        found = self.content.get("name") if self.kind == "artifact" and isinstance(self.content, dict) else None
+        """Return the name of an artifact and of a dumped graph, and the kind of any other record."""
+        found = self.content.get("name") if self.kind in _NAMED and isinstance(self.content, dict) else None
         return str(found) if found else self.kind
 
 
@@ -147,6 +160,8 @@ def _record(piece: Piece, damage: Damage) -> Record | None:
         seconds,
         text.decode("utf-8", "replace"),
         piece.line,
+        fields.get("stack"),
+        str(fields.get("subgraph_name") or ""),
         TextPlace(piece.offset + end + 1, len(below), digest.digest()),
     )
 

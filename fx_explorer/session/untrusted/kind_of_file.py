@@ -20,7 +20,7 @@ from fx_explorer.output_file import kind_of
 
 Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program", "aot_inductor", "archive",
-    "broken_archive", "binary", "log", "text",
+    "broken_archive", "binary", "log", "torch_logs", "text",
 ]  # fmt: skip
 """``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive of anything else."""
 
@@ -63,7 +63,7 @@ class FileKind:
     @property
     def may_be_python(self) -> bool:
         """Return whether Python could read it as a program."""
-        return self.kind in ("text", "log", "empty")
+        return self.kind in ("text", "log", "torch_logs", "empty")
 
     @property
     def is_of_export(self) -> bool:
@@ -81,6 +81,15 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
     (b"\xfe\xff", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
 )
 """Beginning → what such a file is, and what to do with it."""
+
+_PRINTED = re.compile(
+    rb"^[ >]*(?:\x1b\[[\d;]*m)*(?:\[rank\d+\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\]\n]+\] "
+    rb"(?!\{)(?:\[[^\]\n]*\] ?)*\[__\w+\]",
+    re.M,
+)
+"""A line that torch prints for TORCH_LOGS. Others may stand before it, since people paste them."""
+
+_PRINTED_LOG = FileKind("torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}")
 
 _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
 
@@ -112,6 +121,8 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return FileKind("sqlite", "an SQLite database", "If it is a session, look at it with: fx-explorer {file}")
     if start.startswith((_ZIP, _EMPTY_ZIP)):
         return _archive(file)
+    if start.startswith(_GZIP) and _PRINTED.search(_unpacked(start)):
+        return _PRINTED_LOG
     if start.startswith(_GZIP) and _LOG_LINE.match(_unpacked(start)):
         return _LOG
     if start.startswith(_ZSTD):
@@ -197,6 +208,8 @@ def program_of(names: set[str]) -> str:
 
 
 def _text(file: Path, start: bytes) -> FileKind:
+    if _PRINTED.search(start):
+        return _PRINTED_LOG
     if _LOG_LINE.match(start):
         return _LOG
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):

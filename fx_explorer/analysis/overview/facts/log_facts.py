@@ -11,6 +11,10 @@ from fx_explorer.session import SessionReader
 
 NOT_TOLD = "A log says nothing of what the program did besides, or of how it ended."
 
+NOT_IN_TEXT = (
+    "Nothing else is known of the run: no times, and of the rest what was printed. TORCH_TRACE writes a log that has all."
+)
+
 
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much of the log was read, and what was not."""
@@ -18,8 +22,14 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     name = (reader.meta("target") or {}).get("name", "The file")
     found = damage(reader)
     whole = "" if found else ", all of them read"
-    text = f"{name} is a TORCH_TRACE log: {counted(int(told.get('records', 0)), 'record')}{whole}."
-    yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
+    records = int(told.get("records", 0))
+    if told.get("format") == "torch_logs":
+        has = listed([f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8)
+        text = f"{name} has {counted(records, 'message')} that torch printed for TORCH_LOGS: {has}."
+        yield Fact("run", "notice" if found else "good", text, NOT_IN_TEXT, view="source")
+    else:
+        text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
+        yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
     if found:
         lines = listed([str(line) for line in told.get("damaged_lines", ())])
         where = f"First in lines {lines}." if lines else ""

@@ -15,7 +15,7 @@ from fx_explorer.commands.explore import compared_in_words
 from fx_explorer.errors import UsageError
 from fx_explorer.ranks.engines import FEW_BYTES, SameProcess, engine
 from fx_explorer.ranks.reading import read_file
-from tests.ranks.logs_of_ranks import H200
+from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank
 
 ALIKE, DIVERGING = H200 / "h200_ranks_ddp", H200 / "h200_ranks_diverge"
 
@@ -123,3 +123,20 @@ def test_two_ranks_compared_are_what_diff_says_of_their_logs(capsys: pytest.Capt
     assert cli.main(["diff", *map(str, logs)]) == 0
     said = compared_in_words(logs[0], logs[1], (str(logs[0]), str(logs[1])))
     assert capsys.readouterr().out.split() == said.split()
+
+
+def test_a_command_for_one_session_says_what_compares_the_ranks_of_a_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(DIVERGING)]) == 2
+    assert f"fx-explorer ranks {DIVERGING}" in capsys.readouterr().err
+
+
+def test_many_ranks_that_all_differ_are_told_in_a_screen_or_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = text_of(DIVERGING / "rank_0.log.gz")
+    for rank in range(60):
+        operation = b"torch.op_%d(linear_3)" % rank
+        changed = with_texts(log, b"torch._C._nn.gelu(linear_3)", operation, b"dynamo_output_graph")
+        write_rank(tmp_path, rank, as_rank(changed, rank))
+    cli.main(["ranks", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) < 150
+    assert "more differences." in printed

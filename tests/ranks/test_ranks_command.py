@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.analysis.ranks.finding import Finding
 from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.commands.explore import compared_in_words
 from fx_explorer.errors import UsageError
 from fx_explorer.ranks.engines import FEW_BYTES, SameProcess, engine
 from fx_explorer.ranks.reading import read_file
-from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank
+from fx_explorer.report.ranks.sentences import MOST_FURTHER, further
+from tests.ranks.logs_of_ranks import H200
 
 ALIKE, DIVERGING = H200 / "h200_ranks_ddp", H200 / "h200_ranks_diverge"
 
@@ -130,13 +132,10 @@ def test_a_command_for_one_session_says_what_compares_the_ranks_of_a_directory(c
     assert f"fx-explorer ranks {DIVERGING}" in capsys.readouterr().err
 
 
-def test_many_ranks_that_all_differ_are_told_in_a_screen_or_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = text_of(DIVERGING / "rank_0.log.gz")
-    for rank in range(60):
-        operation = b"torch.op_%d(linear_3)" % rank
-        changed = with_texts(log, b"torch._C._nn.gelu(linear_3)", operation, b"dynamo_output_graph")
-        write_rank(tmp_path, rank, as_rank(changed, rank))
-    cli.main(["ranks", str(tmp_path)])
-    printed = capsys.readouterr().out
-    assert len(printed.splitlines()) < 150
-    assert "more differences." in printed
+def test_many_ranks_that_all_differ_are_told_in_a_screen_or_two() -> None:
+    found = [
+        Finding("graph", (rank,), (0,), 0, f"the graph of f() on rank {rank} is not that of rank 0") for rank in range(1, 500)
+    ]
+    told = list(further(found, found[0]))
+    assert len(told) == MOST_FURTHER + 1
+    assert told[-1] == f"… and {498 - MOST_FURTHER} more differences."

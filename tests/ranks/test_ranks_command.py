@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.analysis.ranks.finding import Finding
 from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.commands.explore import compared_in_words
 from fx_explorer.errors import UsageError
 from fx_explorer.ranks.engines import FEW_BYTES, SameProcess, engine
 from fx_explorer.ranks.reading import read_file
+from fx_explorer.report.ranks.sentences import MOST_FURTHER, further
 from tests.ranks.logs_of_ranks import H200
 
 ALIKE, DIVERGING = H200 / "h200_ranks_ddp", H200 / "h200_ranks_diverge"
@@ -123,3 +125,17 @@ def test_two_ranks_compared_are_what_diff_says_of_their_logs(capsys: pytest.Capt
     assert cli.main(["diff", *map(str, logs)]) == 0
     said = compared_in_words(logs[0], logs[1], (str(logs[0]), str(logs[1])))
     assert capsys.readouterr().out.split() == said.split()
+
+
+def test_a_command_for_one_session_says_what_compares_the_ranks_of_a_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(DIVERGING)]) == 2
+    assert f"fx-explorer ranks {DIVERGING}" in capsys.readouterr().err
+
+
+def test_many_ranks_that_all_differ_are_told_in_a_screen_or_two() -> None:
+    found = [
+        Finding("graph", (rank,), (0,), 0, f"the graph of f() on rank {rank} is not that of rank 0") for rank in range(1, 500)
+    ]
+    told = list(further(found, found[0]))
+    assert len(told) == MOST_FURTHER + 1
+    assert told[-1] == f"… and {498 - MOST_FURTHER} more differences."

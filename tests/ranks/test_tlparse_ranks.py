@@ -6,6 +6,7 @@ within one rank's own code.
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fx_explorer.ranks.reading import opened
 from tests.ranks.logs_of_ranks import TLPARSE
 
 
+@functools.cache
 def of(name: str) -> ComparedRanks:
     return compare([TLPARSE / name])
 

@@ -13,6 +13,9 @@ from fx_explorer.analysis.ranks.summary import began_together
 from fx_explorer.analysis.words import counted, in_file, listed, seconds
 from fx_explorer.ranks.compared import ComparedRanks
 
+MOST_FURTHER = 40
+"""Differences after which no more are written out."""
+
 MOST_OF_A_KIND = 3
 """Findings of one kind about the same ranks that are told one by one."""
 
@@ -51,9 +54,14 @@ def place(finding: Finding) -> str:
 
 def further(found: Sequence[Finding], first: Finding | None) -> Iterator[str]:
     """Yield what else differs. Of one kind about the same ranks, only the first few are told, and how many there are."""
-    rest = [one for one in found if one is not first]
-    for _, group in groupby(sorted(rest, key=lambda one: (one.position, one.ranks)), key=lambda one: (one.aspect, one.ranks)):
+    rest = sorted((one for one in found if one is not first), key=lambda one: (one.position, one.ranks))
+    told = 0
+    for _, group in groupby(rest, key=lambda one: (one.aspect, one.ranks)):
         alike = list(group)
+        if told >= MOST_FURTHER:
+            yield f"… and {len(rest) - told:,} more differences."
+            return
+        told += len(alike)
         yield from (f"{as_sentence(one.words)}." for one in alike[:MOST_OF_A_KIND])
         if len(alike) > MOST_OF_A_KIND:
             what = ASPECTS[alike[0].aspect]

@@ -2,7 +2,7 @@
 
 Two sessions have no ids in common, so kernels are paired by what they compute. First those of the
 same compilation and direction are paired that compute the same post-grad nodes, then those that
-share half of them. A library call is paired by its node too.
+share half of them (pairing.py). A library call is paired by its node too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.comparing.pairing import paired
 from fx_explorer.analysis.diff import DiffRow, comparable, text_diff
 from fx_explorer.analysis.documents import Document, lines_of
 from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses
@@ -64,7 +65,7 @@ def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
     found: list[KernelPair] = []
     sides = [_by_compilation(reader) for reader in (left, right)]
     for key in dict.fromkeys([*sides[0], *sides[1]]):
-        for one, other in _paired(sides[0].get(key, []), sides[1].get(key, [])):
+        for one, other in paired(sides[0].get(key, []), sides[1].get(key, [])):
             found.append(_judged(left, right, *key, one, other))
     return found
 
@@ -78,36 +79,6 @@ def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
     for use in kernel_uses(reader):
         found[names.get(use.kernel.compilation, ""), use.kernel.direction].append(use)  # a damaged session lacks some
     return found
-
-
-def _paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[tuple[KernelUse | None, KernelUse | None]]:
-    """Pair kernels with the same nodes, then those with half of them in common; kernels without
-    known nodes are paired by name.
-    """
-    free = list(right)
-    partners: dict[int, KernelUse] = {}
-    # The surest pairs first: who has a partner is not asked again.
-    for is_partner in (_compute_the_same, _share_half, _have_one_name):
-        for use in left:
-            candidates = [other for other in free if use.kernel.id not in partners and is_partner(use, other)]
-            if candidates:
-                partner = max(candidates, key=lambda other: len({*use.nodes} & {*other.nodes}))
-                partners[use.kernel.id] = partner
-                free.remove(partner)
-    return [(use, partners.get(use.kernel.id)) for use in left] + [(None, other) for other in free]
-
-
-def _compute_the_same(left: KernelUse, right: KernelUse) -> bool:
-    return bool(left.nodes) and {*left.nodes} == {*right.nodes}
-
-
-def _share_half(left: KernelUse, right: KernelUse) -> bool:
-    fewer = min(len(left.nodes), len(right.nodes))
-    return fewer > 0 and 2 * len({*left.nodes} & {*right.nodes}) >= fewer
-
-
-def _have_one_name(left: KernelUse, right: KernelUse) -> bool:
-    return left.kernel.name == right.kernel.name
 
 
 def _judged(

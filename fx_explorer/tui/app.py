@@ -35,6 +35,7 @@ from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
+from fx_explorer.tui.controllers.change.old_findings import LOOK_S
 from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.corner_message import CornerMessage
@@ -182,6 +183,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if not self.is_headless:
             self.controllers.leaving.leave_on_signals()
         self.set_interval(TICK_S, self._look_now_and_then)
+        self.set_interval(LOOK_S, self.controllers.old_findings.begin_to_look)
         self.look()
         if not self.is_headless:
             self._tell_leftovers()
@@ -259,7 +261,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         is_working = is_running and not waiting
         version = reader.data_version() if reader else 0
         capturing = self.controllers.capturing
-        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting)
+        old = self.explorer.old
+        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting, old)
         if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
             self._told = told
             self.explorer.show_header(*self._header(reader, captures.live if is_running else None))
@@ -269,7 +272,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             if reader:
                 self._look_into(reader, version)
                 self.controllers.stepping.show_finished_stage()
+                self.controllers.since_last.look()
         self.controllers.stepping.do_what_waited()
+        capturing.go_on_without_pause()
         capturing.begin_when_changed()
 
     def _look_into(self, reader: SessionReader, version: int) -> None:
@@ -304,6 +309,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             state = header.CaptureState("▷", "starting", "running")
         if self.controllers.capturing.is_watching:
             state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
+        if self.explorer.old.words:
+            state = header.CaptureState(state.glyph, f"{state.words} · {printable(self.explorer.old.words)}", "notice")
         paused_in = live.waiting.compilation if live and live.waiting else ""
         return name, header.conditions(reader, paused_in) if reader else "", state
 
@@ -534,6 +541,10 @@ class ExplorerApp(TellsUnreadable, App[int]):
     @on(BuildWanted)
     def build_wanted(self, event: BuildWanted) -> None:
         self.controllers.kernel_builds.want(event)
+
+    @on(Explorer.DifferenceWanted)
+    async def difference_wanted(self, event: Explorer.DifferenceWanted) -> None:
+        await self.controllers.since_last.show(event.aspect)
 
     @on(CandidatesWanted)
     def candidates_wanted(self, event: CandidatesWanted) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Compilation, Stage
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.earlier.sessions import Earlier, EarlierSessions
 from fx_explorer.tui.status.live import CaptureLike, LiveCapture, Waiting
 
 MakeCapture = Callable[[], CaptureLike]
@@ -29,7 +30,10 @@ class Captures:
         """With ``make_capture`` None there is nothing to run, and the app shows a saved session."""
         self._make_capture = make_capture
         self._made: list[CaptureLike] = []
-        """The captures whose temporary session may still be shown."""
+        """The captures whose temporary session may still be shown, or is compared with the one that is."""
+        self._earlier = EarlierSessions()
+        self._shown: LiveCapture | None = None
+        """The last capture that was shown to its end."""
         self.live: LiveCapture | None = None
         """The running capture, or the last one."""
         self.incoming: SessionReader | None = None
@@ -70,9 +74,12 @@ class Captures:
         """
         assert self._make_capture is not None
         await self.stop()  # a worker that stayed
+        notes = []
         try:
             live = LiveCapture(self._make_capture())
             self._made.append(live.capture)
+            if self._shown:
+                notes += await self._earlier.keep(self._shown, live.capture)
             self.live = live
             await live.start()
             self.incoming = SessionReader(live.session_path)
@@ -85,10 +92,21 @@ class Captures:
         self.incoming = None
         if not show_from_the_start and self._found_nothing(live):
             self._discard(self._made[-1:])
-            return [*live.notes, STOPPED_EARLY]
+            return [*notes, *live.notes, STOPPED_EARLY]
+        before, self._shown = self._shown, live
         show(SessionReader(live.session_path))  # it may have been moved to its place
-        self._discard(self._made[:-1])
-        return live.notes
+        compared = {live.capture, before.capture if before else None}
+        self._discard([one for one in self._made if one not in compared])
+        return [*notes, *live.notes]
+
+    def earlier_of(self, session: Path) -> Earlier | None:
+        """Return the session of the capture before the one that made ``session``; None where there is none."""
+        return self._earlier.of(session)
+
+    @property
+    def is_through(self) -> bool:
+        """Return whether Dynamo has seen the whole program that is captured, or was last."""
+        return self.live is not None and self.live.is_through
 
     def _found_nothing(self, live: LiveCapture) -> bool:
         """Return whether the user stopped it before anything was compiled."""
@@ -139,12 +157,14 @@ class Captures:
             self._made[-1].keep()
         left_behind = self._made[-1].left_behind if self._made else ""
         self._discard(self._made)
+        self._earlier.remove()
         return left_behind
 
     def _discard(self, captures: list[CaptureLike]) -> None:
         for capture in captures:
             capture.discard()
         self._made = [capture for capture in self._made if capture not in captures]
+        self._earlier.forget(captures)
 
 
 def _compilations(session: Path) -> int:

@@ -2,13 +2,14 @@
 
 Two sessions have no ids in common, so kernels are paired by what they compute. First those of the
 same compilation and direction are paired that compute the same post-grad nodes, then those that
-share half of them (pairing.py). A library call is paired by its node too.
+share half of them (pairing.py). A library call is paired by its node too. What is left then may be the
+same code in another compilation: where a graph break is gone, those after it have other numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -62,15 +63,40 @@ def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
     """Return every kernel of both, in the order in which the first session calls them; kernels of
     the second alone come last.
     """
-    found: list[KernelPair] = []
+    found: list[tuple[_Key, _Pair]] = []
     sides = [_by_compilation(reader) for reader in (left, right)]
     for key in dict.fromkeys([*sides[0], *sides[1]]):
-        for one, other in paired(sides[0].get(key, []), sides[1].get(key, [])):
-            found.append(_judged(left, right, *key, one, other))
-    return found
+        found += [(key, pair) for pair in paired(sides[0].get(key, []), sides[1].get(key, []))]
+    return [_judged(left, right, *key, *pair) for key, pair in _across_compilations(left, right, found)]
 
 
 _Key = tuple[str, model.Direction]
+_Pair = tuple[KernelUse | None, KernelUse | None]
+
+
+def _across_compilations(
+    left: SessionReader, right: SessionReader, found: Sequence[tuple[_Key, _Pair]]
+) -> list[tuple[_Key, _Pair]]:
+    """Pair kernels without a partner that are the same code in another compilation."""
+    free: defaultdict[tuple[str, ...], deque[KernelUse]] = defaultdict(deque)
+    if any(other is None for _, (_, other) in found):
+        for key, (one, other) in found:
+            if one is None and other is not None:
+                free[_code_of(right, key[1], other)].append(other)
+    rows, taken = [], set[int]()
+    for key, (one, other) in found:
+        same = free.get(_code_of(left, key[1], one)) if free and one and other is None else None
+        partner = same.popleft() if same else other
+        if partner is not None and partner is not other:
+            taken.add(partner.kernel.id)
+        rows.append((key, (one, partner)))
+    return [(key, pair) for key, pair in rows if pair[0] or (pair[1] and pair[1].kernel.id not in taken)]
+
+
+def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
+    """Return what a kernel has in common with one that is the same: its code; of a library call its name."""
+    code = _without_device(code_lines(reader, use.kernel)) if use.kernel.artifact else [use.kernel.name]
+    return (direction, use.kernel.language, *code)
 
 
 def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:

@@ -14,6 +14,8 @@ from fx_explorer.tui.controllers.bench import KernelBench
 from fx_explorer.tui.controllers.bytecode import BytecodeSteps
 from fx_explorer.tui.controllers.call_ledger import CallLedger
 from fx_explorer.tui.controllers.capturing import Capturing
+from fx_explorer.tui.controllers.change.old_findings import OldFindings
+from fx_explorer.tui.controllers.change.since_last import SinceLast
 from fx_explorer.tui.controllers.configurations import Configurations
 from fx_explorer.tui.controllers.edits import Edits
 from fx_explorer.tui.controllers.fixes import Fixes
@@ -62,7 +64,9 @@ class Controllers:
         this is one.
         """
         self.stepping = Stepping(services)
-        self.capturing = Capturing(services, self.stepping, show)
+        self.old_findings = OldFindings(services)
+        self.since_last = SinceLast(services, self.old_findings)
+        self.capturing = Capturing(services, self.stepping, self.old_findings, show)
         self.edits = Edits(services, self.stepping)
         self.fixes = Fixes(services, runners.try_fix)
         self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)

@@ -1,0 +1,90 @@
+"""Keeps the session of the capture before the one on screen, until the next capture or the end of the
+app.
+
+One in a temporary directory stays where it is. One that the user keeps in a file (``-o``) is about to be
+replaced there, and is copied first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.tui.status.live import CaptureLike, LiveCapture
+
+if TYPE_CHECKING:
+    from fx_explorer.client.leftovers import Lock
+
+COPY = "before.fxs"
+"""Name of a copy. Where the app was killed, the next start removes its directory: it holds no capture's
+``session.fxs``.
+"""
+
+NOT_KEPT = "What changes with this capture cannot be told: a copy of the session before could not be made ({error})."
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The session of the capture before."""
+
+    session: Path
+    is_through: bool
+    """Whether Dynamo had seen the whole program, which a session that was stopped does not tell."""
+
+
+class EarlierSessions:
+    """Knows of each capture which session came before it."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[CaptureLike, Earlier]] = []
+        self._copies: dict[Path, Lock] = {}
+        """Directories with a copy, which are locked so that they do not pass for interrupted captures."""
+
+    async def keep(self, shown: LiveCapture, coming: CaptureLike) -> list[str]:
+        """Keep the session on screen for a comparison with that of ``coming``. Returns what the user should
+        know.
+        """
+        session = shown.session_path
+        if not shown.capture.is_temporary:
+            try:
+                session = await asyncio.to_thread(self._copy, session)
+            except (OSError, FxExplorerError, sqlite3.Error) as error:
+                return [NOT_KEPT.format(error=error)]
+        self._before.append((coming, Earlier(session, shown.is_through)))
+        return []
+
+    def _copy(self, session: Path) -> Path:
+        from fx_explorer.client.leftovers import new_directory  # not needed for the first paint, both
+        from fx_explorer.client.session_files import copy_session, session_file
+
+        directory, lock = new_directory()
+        self._copies[directory] = lock
+        copy = directory / COPY
+        copy_session(session, session_file(copy))
+        return copy
+
+    def of(self, session: Path) -> Earlier | None:
+        """Return what came before the capture that made ``session``."""
+        return next((earlier for capture, earlier in reversed(self._before) if capture.session_path == session), None)
+
+    def forget(self, captures: Collection[CaptureLike]) -> None:
+        """Forget what came before these captures, and remove copies that are compared with nothing any more."""
+        self._before = [(capture, earlier) for capture, earlier in self._before if capture not in captures]
+        needed = {earlier.session.parent for _, earlier in self._before}
+        for directory in [one for one in self._copies if one not in needed]:
+            self._remove(directory)
+
+    def remove(self) -> None:
+        """Remove all copies, because the app is left."""
+        for directory in list(self._copies):
+            self._remove(directory)
+
+    def _remove(self, directory: Path) -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        self._copies.pop(directory).release()

@@ -1,0 +1,78 @@
+"""Two captures of one program side by side: how their figures differ, and what stands behind the row
+under the cursor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from textual import work
+from textual.content import Content
+
+from fx_explorer.analysis.diff import DiffRow, difference_in_words
+from fx_explorer.analysis.since_last.behind import rows_behind
+from fx_explorer.analysis.since_last.differences import Differences, Row
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
+from fx_explorer.tui.screens.rows.compare import diff_rows, figure_columns, figure_row
+from fx_explorer.tui.widgets.row_list import RowList, Rows
+
+SIDES = ("", "before", "now")
+
+NOTHING_LEFT = "There is none on either side."
+NO_FILE = "Your files are as they were captured."
+
+
+class ChangesScreen(DifferenceScreen):
+    """Shows the figures, and the files and kernels that differ, above; below, the lists or texts behind
+    the row under the cursor.
+    """
+
+    def __init__(
+        self, heading: str, before: Path, after: Path, found: Differences, aspect: str, keymap: Keymap | None = None
+    ) -> None:
+        """``before`` and ``after`` are the sessions. ``aspect``: the cursor begins on its first row."""
+        super().__init__(heading, RowList(figure_columns(SIDES), id="figures", placeholder=NO_FILE), "", keymap)
+        self._before = before
+        self._after = after
+        self._found = found
+        self._first = found.first_of(aspect)
+
+    def on_mount(self) -> None:
+        self._list.load(Rows([figure_row(row.figure) for row in self._found.rows]), line=self._first)
+        self._list.focus()
+        self._show_hint("")
+        self._compare(self._first)
+
+    def _has_difference(self, line: int) -> bool:
+        return line < len(self._found.rows)
+
+    @work(name="compare", group="compare", exclusive=True, description="compare two captures")
+    async def _compare(self, line: int) -> None:
+        """Show what stands behind a row. It is made beside the screen: a source file or a kernel may have
+        50,000 lines.
+        """
+        await asyncio.sleep(SHOW_DELAY_S)
+        if not self._has_difference(line):
+            return
+        row = self._found.rows[line]
+        shown = await read_beside(self._after, partial(_behind, self._before, self._found, row))
+        self._difference.placeholder = NOTHING_LEFT
+        self._difference.load(Rows(diff_rows(shown)))
+        marks = [i for i, one in enumerate(shown) if one.sign != " "]
+        self._difference.show_marks(frozenset(marks))
+        self._difference.move_to(marks[0] if marks else 0, center=True)
+        noun = "line" if row.source or row.pair else "entry"
+        title = row.figure.what.strip().removeprefix("→ ")
+        self._title.show(Content.styled(printable(f"{title}: {difference_in_words(shown, noun)}"), "bold"))
+
+
+def _behind(before: Path, found: Differences, row: Row, reader: SessionReader) -> Sequence[DiffRow[str]]:
+    with SessionReader(before) as other:
+        return rows_behind(other, reader, found, row)

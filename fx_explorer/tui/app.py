@@ -132,7 +132,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         consents = Consents(self, trusts_sessions=trusts_sessions)
         self.services = Services(self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker())
         self._target = target or (session.name if session else "")
-        self.controllers = Controllers(self.services, runners or TrialRunners(), self._show, self._target, tour)
+        self.controllers = Controllers(
+            self.services, runners or TrialRunners(), self._show, self._target, tour, self.config.after_fix
+        )
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load

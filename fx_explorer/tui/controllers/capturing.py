@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from textual.worker import Worker, WorkerError
@@ -37,7 +38,7 @@ class Capturing:
         self._is_restarting = False
         """Whether a capture is being stopped for another one."""
         self._goes_on = False
-        """Whether the next capture does not pause: it is compared with one that was compiled."""
+        """Whether the capture does not pause, wherever it is said to."""
         self.make_without_weights: MakeCapture | None = None
         """What captures with ``--no-weights``, where that makes a difference."""
         self.watched: Sequence[Path] = ()
@@ -55,8 +56,9 @@ class Capturing:
     def is_watching(self) -> bool:
         return self._watch is not None
 
-    def begin(self) -> None:
-        """Run the capture from beginning to end; the screen follows it."""
+    def begin(self, *, pauses: bool = True) -> None:
+        """Run the capture from beginning to end; the screen follows it. ``pauses``: where it is said to."""
+        self._goes_on = not pauses
         self._following = self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
 
     async def _capture(self) -> None:
@@ -87,17 +89,18 @@ class Capturing:
         captures = self._services.captures
         return self._is_restarting or self.is_asking or (captures.is_running and not captures.waiting)
 
-    def anew(self) -> None:
+    def anew(self, *, pauses: bool = True) -> None:
         """Capture again from the beginning. A compiler that waits is stopped first."""
         if self._works:
             self._services.notify(RUNNING)
         elif self._services.captures.is_running:
             self._is_restarting = True
-            self._services.begin(self._stop_and_begin, "restart", "restart", "capture again", exclusive=True)
+            work = partial(self._stop_and_begin, pauses=pauses)
+            self._services.begin(work, "restart", "restart", "capture again", exclusive=True)
         else:
-            self.begin()
+            self.begin(pauses=pauses)
 
-    async def _stop_and_begin(self) -> None:
+    async def _stop_and_begin(self, *, pauses: bool) -> None:
         try:
             await self._services.captures.stop()
             with contextlib.suppress(WorkerError):  # it was told where it failed
@@ -105,12 +108,7 @@ class Capturing:
                     await self._following.wait()
         finally:
             self._is_restarting = False
-        self.begin()
-
-    def anew_to_the_end(self) -> None:
-        """Capture again, and do not pause: what it is compared with was compiled."""
-        self._goes_on = not self._works
-        self.anew()
+        self.begin(pauses=pauses)
 
     def go_on_without_pause(self) -> None:
         """Go on from the pause of a capture that is not to pause."""

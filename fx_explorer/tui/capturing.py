@@ -103,11 +103,6 @@ class Captures:
         """Return the session of the capture before the one that made ``session``; None where there is none."""
         return self._earlier.of(session)
 
-    @property
-    def is_through(self) -> bool:
-        """Return whether Dynamo has seen the whole program that is captured, or was last."""
-        return self.live is not None and self.live.is_through
-
     def _found_nothing(self, live: LiveCapture) -> bool:
         """Return whether the user stopped it before anything was compiled."""
         outcome = live.capture.outcome

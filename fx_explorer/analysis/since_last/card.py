@@ -41,11 +41,11 @@ def since(before: SessionReader, after: SessionReader, *, was_through: bool = Fa
     """Return the card. ``was_through`` and ``is_through`` say of the session before and of this one
     that Dynamo has seen the whole program, which a session without an outcome does not tell.
     """
-    extents = (extent_of(before, is_through=was_through), extent_of(after, is_through=is_through))
-    if "nothing" in extents:
-        return [_not_compared(before if extents[0] == "nothing" else after, is_first=extents[0] == "nothing")]
-    extent: Extent = "all" if extents == ("all", "all") else "graphs"
-    not_compared = "" if extent == "all" else STILL_AHEAD if extents[1] == "graphs" else NOT_COMPILED_THEN
+    then, now = extent_of(before, is_through=was_through), extent_of(after, is_through=is_through)
+    extent = extent_of_both(then, now)
+    if extent == "nothing":
+        return [_not_compared(before if then == "nothing" else after, is_first=then == "nothing")]
+    not_compared = "" if extent == "all" else STILL_AHEAD if now == "graphs" else NOT_COMPILED_THEN
     sources = changed_sources(before, after)
     figures = _figures(before, after)
     found = list(_dynamo_lines(before, after, figures, extent))
@@ -66,6 +66,13 @@ def extent_of(reader: SessionReader, *, is_through: bool) -> Extent:
     if _ended(reader) in ("finished", "exited", "raised"):
         return "all"
     return "graphs" if is_through else "nothing"
+
+
+def extent_of_both(then: Extent, now: Extent) -> Extent:
+    """Return how far the figures of two sessions can be compared."""
+    if "nothing" in (then, now):
+        return "nothing"
+    return "all" if then == now == "all" else "graphs"
 
 
 def _ended(reader: SessionReader) -> str:

@@ -12,7 +12,7 @@ from fx_explorer.analysis.comparing.figure import Figure, text_figure
 from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, Difference, KernelPair, kernel_pairs
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, KEPT, figures_of_both
 from fx_explorer.analysis.diff import difference_in_words, text_diff
-from fx_explorer.analysis.since_last.card import Aspect
+from fx_explorer.analysis.since_last.card import OF_DYNAMO, Aspect, Extent
 from fx_explorer.analysis.since_last.changes import ChangedSource, changed_options, changed_sources
 from fx_explorer.analysis.words import counted, file_name
 from fx_explorer.session import SessionReader
@@ -56,11 +56,15 @@ class Differences:
         return next((i for i, row in enumerate(self.rows) if row.aspect == aspect), 0)
 
 
-def differences(before: SessionReader, after: SessionReader) -> Differences:
-    pairs = kernel_pairs(before, after)
+def differences(before: SessionReader, after: SessionReader, extent: Extent = "all") -> Differences:
+    """Return what differs, as far as it can be compared: what one of them never came to is left out."""
+    pairs = kernel_pairs(before, after) if extent != "graphs" else []
+    figures = figures_of_both(before, after)
+    if extent == "graphs":
+        figures = [one for one in figures if one.what in OF_DYNAMO]
     return Differences(
         (
-            *(Row(ASPECTS.get(one.what.partition(",")[0], "others"), one) for one in figures_of_both(before, after)),
+            *(Row(ASPECTS.get(one.what.partition(",")[0], "others"), one) for one in figures),
             *(_option_row(name, before, after) for name in changed_options(before, after)),
             *map(source_row, changed_sources(before, after)),
             *(_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE),

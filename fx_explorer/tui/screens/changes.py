@@ -46,6 +46,7 @@ class ChangesScreen(DifferenceScreen):
 
     def on_mount(self) -> None:
         self._list.load(Rows([figure_row(row.figure) for row in self._found.rows]), line=self._first)
+        self._list.styles.max_height = len(self._found.rows) + 1  # the rest is for what stands behind them
         self._list.focus()
         self._show_hint("")
         self._compare(self._first)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.facts import OF_FILES, Fact
@@ -44,14 +43,18 @@ class SinceLast:
         earlier = captures.earlier_of(reader.path) if reader else None
         if reader is None or earlier is None:
             return
-        is_live = captures.live is not None and reader.path == captures.live.session_path
-        is_through = is_live and captures.is_through
+        is_through = self._is_through(reader)
         has_ended = reader.meta("outcome") is not None
         now = (reader, earlier, is_through, has_ended)
         if now != self._made_of and (is_through or has_ended):
             self._made_of = now
             work = partial(self._make, reader, earlier, is_through=is_through)
             self._services.begin(work, "since", "since", "compare this capture with the last one", exclusive=True)
+
+    def _is_through(self, reader: SessionReader) -> bool:
+        """Return whether Dynamo has seen the whole program of the session on screen."""
+        live = self._services.captures.live
+        return live is not None and reader.path == live.session_path and live.is_through
 
     async def _make(self, reader: SessionReader, earlier: Earlier, *, is_through: bool) -> None:
         explorer = self._services.explorer
@@ -74,7 +77,7 @@ class SinceLast:
         else:
             assert earlier is not None
             heading, before = "Since the last capture: before, and now", earlier.session
-            found = await read_beside(reader.path, partial(_differences, before))
+            found = await read_beside(reader.path, partial(_differences, earlier, self._is_through(reader)))
         from fx_explorer.tui.screens.changes import ChangesScreen  # not needed for the first paint
 
         await ask(self.app, ChangesScreen(heading, before, reader.path, found, aspect, self._services.explorer.keymap))
@@ -91,11 +94,13 @@ def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence
         return since(before, reader, was_through=earlier.is_through, is_through=is_through)
 
 
-def _differences(earlier: Path, reader: SessionReader) -> Differences:
+def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> Differences:
+    from fx_explorer.analysis.since_last.card import extent_of, extent_of_both
     from fx_explorer.analysis.since_last.differences import differences
 
-    with SessionReader(earlier) as before:
-        return differences(before, reader)
+    with SessionReader(earlier.session) as before:
+        then, now = extent_of(before, is_through=earlier.is_through), extent_of(reader, is_through=is_through)
+        return differences(before, reader, extent_of_both(then, now))
 
 
 def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:

@@ -91,10 +91,12 @@ class Captures:
             raise
         self.incoming = None
         if not show_from_the_start and self._found_nothing(live):
+            self._earlier.forget(live.capture)
             self._discard(self._made[-1:])
             return [*notes, *live.notes, STOPPED_EARLY]
         before, self._shown = self._shown, live
         show(SessionReader(live.session_path))  # it may have been moved to its place
+        self._earlier.forget_others(live.capture)
         compared = {live.capture, before.capture if before else None}
         self._discard([one for one in self._made if one not in compared])
         return [*notes, *live.notes]
@@ -159,7 +161,6 @@ class Captures:
         for capture in captures:
             capture.discard()
         self._made = [capture for capture in self._made if capture not in captures]
-        self._earlier.forget(captures)
 
 
 def _compilations(session: Path) -> int:

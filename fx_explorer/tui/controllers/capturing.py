@@ -4,6 +4,7 @@ stopping it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -148,7 +149,7 @@ class Capturing:
     async def watch(self) -> None:
         """Watch the files of the program, or stop that. What has changed already is captured at once."""
         await self._old.look()
-        files = list(dict.fromkeys(map(Path.absolute, [*self.watched, *self._old.paths])))
+        files = await asyncio.to_thread(_existing, [*self.watched, *self._old.paths])
         old = self._old.old
         if not self._services.captures.can_run or not files:
             self._services.notify("There is no file to watch: this is a saved session, or a target that is no file.")
@@ -179,3 +180,7 @@ class Capturing:
         else:
             await captures.stop()
             self._services.notify("Stopped; everything found so far is kept. r captures again.")
+
+
+def _existing(files: Sequence[Path]) -> list[Path]:
+    return [file for file in dict.fromkeys(map(Path.absolute, files)) if file.is_file()]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,9 +72,17 @@ class EarlierSessions:
         """Return what came before the capture that made ``session``."""
         return next((earlier for capture, earlier in reversed(self._before) if capture.session_path == session), None)
 
-    def forget(self, captures: Collection[CaptureLike]) -> None:
-        """Forget what came before these captures, and remove copies that are compared with nothing any more."""
-        self._before = [(capture, earlier) for capture, earlier in self._before if capture not in captures]
+    def forget(self, *captures: CaptureLike) -> None:
+        """Forget what came before these captures."""
+        self._retain([(capture, earlier) for capture, earlier in self._before if capture not in captures])
+
+    def forget_others(self, shown: CaptureLike) -> None:
+        """Forget what came before any other capture than the one that is on screen now."""
+        self._retain([(capture, earlier) for capture, earlier in self._before if capture is shown])
+
+    def _retain(self, before: list[tuple[CaptureLike, Earlier]]) -> None:
+        """Remove the copies of all others."""
+        self._before = before
         needed = {earlier.session.parent for _, earlier in self._before}
         for directory in [one for one in self._copies if one not in needed]:
             self._remove(directory)

@@ -74,12 +74,11 @@ class Captures:
         """
         assert self._make_capture is not None
         await self.stop()  # a worker that stayed
-        notes = []
+        earlier, notes = await self._earlier.kept(self._shown)
         try:
             live = LiveCapture(self._make_capture())
             self._made.append(live.capture)
-            if self._shown:
-                notes += await self._earlier.keep(self._shown, live.capture)
+            self._earlier.note(live.capture, earlier)
             self.live = live
             await live.start()
             self.incoming = SessionReader(live.session_path)

@@ -45,18 +45,24 @@ class EarlierSessions:
         self._copies: dict[Path, Lock] = {}
         """Directories with a copy, which are locked so that they do not pass for interrupted captures."""
 
-    async def keep(self, shown: LiveCapture, coming: CaptureLike) -> list[str]:
-        """Keep the session on screen for a comparison with that of ``coming``. Returns what the user should
-        know.
+    async def kept(self, shown: LiveCapture | None) -> tuple[Earlier | None, list[str]]:
+        """Return the session on screen, kept for a comparison with the next one, and what the user should
+        know. None where there is none, or it cannot be kept.
         """
+        if shown is None:
+            return None, []
         session = shown.session_path
         if not shown.capture.is_temporary:
             try:
                 session = await asyncio.to_thread(self._copy, session)
             except (OSError, FxExplorerError, sqlite3.Error) as error:
-                return [NOT_KEPT.format(error=error)]
-        self._before.append((coming, Earlier(session, shown.is_through)))
-        return []
+                return None, [NOT_KEPT.format(error=error)]
+        return Earlier(session, shown.is_through), []
+
+    def note(self, coming: CaptureLike, earlier: Earlier | None) -> None:
+        """Note what comes before the capture that is about to be made."""
+        if earlier:
+            self._before.append((coming, earlier))
 
     def _copy(self, session: Path) -> Path:
         from fx_explorer.client.leftovers import new_directory  # not needed for the first paint, both

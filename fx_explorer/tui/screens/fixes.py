@@ -215,7 +215,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         meanwhile.
         """
         began_at = self._list.cursor
-        await self._run_them(rows)
+        if not await self._run_them(rows):
+            return
         fixes = self._fixes
         trials = [self._trial_of(fix) for fix in fixes]
         good = [row for row, trial in enumerate(trials) if trial and trial.is_good]
@@ -226,8 +227,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._show_words()
             self._diff.show(shown(self._fix))
 
-    async def _run_them(self, rows: Sequence[int]) -> None:
-        """Run trials, one after the other. The program runs in a process of its own, which ends when this
+    async def _run_them(self, rows: Sequence[int]) -> bool:
+        """Run trials, one after the other. Returns whether all of them could be made. The program runs in a process of its own, which ends when this
         is cancelled; nothing here uses the processor.
         """
         try:
@@ -235,8 +236,10 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
                 self._trying = row
                 self._show_state()
                 await (self._try_whole() if is_whole(self._fixes[row]) else self._try_one(self._fixes[row]))
+            return True
         except FxExplorerError as error:
             self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
+            return False
         finally:
             self._trying = self._trial = None
             if self.is_attached:

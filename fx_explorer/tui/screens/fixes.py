@@ -228,8 +228,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._diff.show(shown(self._fix))
 
     async def _run_them(self, rows: Sequence[int]) -> bool:
-        """Run trials, one after the other. Returns whether all of them could be made. The program runs in a process of its own, which ends when this
-        is cancelled; nothing here uses the processor.
+        """Run trials, one after the other. Returns whether all of them could be made. The program runs in a
+        process of its own, which ends when this is cancelled; nothing here uses the processor.
         """
         try:
             for row in rows:

@@ -24,7 +24,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "w",
         "capturing.watch",
         "watch",
-        "Watch the program's files: saving one captures again, keeping the place. What has changed already is captured at once.",
+        "Watch the program's files: saving one captures again, keeping the place; at once when one has changed already.",
     ),
     (
         "capture.save",

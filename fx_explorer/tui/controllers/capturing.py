@@ -60,6 +60,8 @@ class Capturing:
     def begin(self, *, pauses: bool = True) -> None:
         """Run the capture from beginning to end; the screen follows it. ``pauses``: where it is said to."""
         self._goes_on = not pauses
+        if self._watch:
+            self._watch.look_anew()  # this capture has what was saved so far
         self._following = self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
 
     async def _capture(self) -> None:

@@ -71,6 +71,8 @@ class Fixes:
             trials = self._trials.setdefault(explorer.reader.path, [])
             try_fix = self._try_fix or partial(fixing.try_any, worker=self._services.trial_worker)
             after: AfterFix = self._after_fix() if self._services.captures.can_run else "nothing"
+            if after == "ask" and self._capturing.is_watching:
+                after = "capture"  # as for any file that is saved
             screen = FixScreen(
                 offer, self._asking_first(try_fix), trials, explorer.keymap, after_fix=after, tries_all=tries_all
             )

@@ -19,9 +19,14 @@ class FileWatch:
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = tuple(files)
+        self._pending: tuple[Signature, ...] | None = None
+        self.look_anew()
+
+    def look_anew(self) -> None:
+        """Take the files as they are now: what was saved before counts no more."""
         self._seen = self._look()
         self._contents = self._read()
-        self._pending: tuple[Signature, ...] | None = None
+        self._pending = None
 
     def has_changed(self) -> bool:
         """Return whether another content was saved since the last time this said so."""

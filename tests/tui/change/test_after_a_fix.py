@@ -165,6 +165,24 @@ async def test_a_capture_that_is_asked_for_later_pauses_as_ever(open_app: OpenAp
         assert third.sent == []
 
 
+async def test_while_files_are_watched_a_written_fix_is_captured_once_and_nothing_is_asked(
+    open_app: OpenApp, program: Program
+) -> None:
+    async with open_app(
+        make_capture=program.capture, target="m.py", watched=[program.file], try_fix=ends_as("good", "all is well")
+    ) as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        await driver.press("w")
+        await write_the_fix(driver, program)
+        await driver.until(lambda: len(program.captures) == 2 and program.captures[1].session_path.exists())
+        assert ASKED not in driver.screen
+        program.captures[1].end()
+        await driver.until(lambda: "Graph breaks: 1 → 0." in card(driver))
+        for _ in range(4):
+            driver.app.controllers.capturing.begin_when_changed()
+        assert len(program.captures) == 2
+
+
 REAL = """import torch
 
 

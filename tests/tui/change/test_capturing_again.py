@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.comparing.kernel_pairs import KernelPair, kernel_pairs
 from fx_explorer.client import leftovers
 from fx_explorer.model import Notice
 from fx_explorer.session import SessionReader, SessionWriter
@@ -96,6 +98,26 @@ async def test_the_card_is_the_first_that_is_said_and_its_lines_lead_to_their_di
         assert "−1 (−100 %), better" in driver.screen
         await driver.press("escape", "o", "d")
         await driver.until(lambda: "backend: no difference" in driver.screen)
+
+
+async def test_the_sessions_are_compared_beside_the_screen(
+    open_app: OpenApp, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(before: SessionReader, after: SessionReader) -> list[KernelPair]:
+        threads.append(threading.current_thread())
+        return kernel_pairs(before, after)
+
+    for module in ("card", "differences"):
+        monkeypatch.setattr(f"fx_explorer.analysis.since_last.{module}.kernel_pairs", noted)
+    async with open_app(**program.options) as driver:
+        await captured_twice(driver, program)
+        await driver.until(lambda: card(driver))
+        await driver.press("o", "d")
+        await driver.until(lambda: "backend: no difference" in driver.screen)
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
 
 
 async def test_w_captures_at_once_when_the_file_has_changed_and_then_watches(open_app: OpenApp, program: Program) -> None:

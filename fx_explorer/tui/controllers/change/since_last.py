@@ -19,11 +19,13 @@ from fx_explorer.tui.controllers.change.old_findings import OldFindings
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.earlier.sessions import Earlier
+from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.since_last.differences import Differences
 
 NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} captures again."
+COMPARING = "Comparing this capture with the last one …"
 SAVED = "This is a saved session: there is no capture before it. fx-explorer diff compares two sessions."
 
 
@@ -77,6 +79,8 @@ class SinceLast:
         else:
             assert earlier is not None
             heading, before = "Since the last capture: before, and now", earlier.session
+            if OVERVIEW_READS.takes_long(reader):
+                self._services.notify(COMPARING)
             found = await read_beside(reader.path, partial(_differences, earlier, self._is_through(reader)))
         from fx_explorer.tui.screens.changes import ChangesScreen  # not needed for the first paint
 

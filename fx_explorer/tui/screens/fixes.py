@@ -173,9 +173,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         self._words.update(Content("\n").join(words))
         tries, tries_all, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
         ends = "stops the trial" if self._trial else "closes"
-        keys = (
-            f"{tries} tries it · {tries_all} tries all · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
-        )
+        keys = f"{tries} tries it · {tries_all} all · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
         self._hint.show(Content(""), Content(keys))
 
     # what can be asked

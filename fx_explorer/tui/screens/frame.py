@@ -324,10 +324,10 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         if self.view == "overview":
             self.show_inspector()
 
-    def show_old(self, old: OldFiles, key: str) -> None:
-        """Mark what is old. ``key`` captures again, and is empty where there is no program to run."""
+    def show_old(self, old: OldFiles, remedy: str) -> None:
+        """Mark what is old. ``remedy`` says what to do."""
         self.old = old
-        self.show_of_app("old", old.fact(key))
+        self.show_of_app("old", old.fact(remedy))
         for widget in self._view_widgets.values():
             if isinstance(widget, TablePane):
                 widget.show_old(old)

@@ -39,14 +39,9 @@ class OldFiles:
             return False
         return any(one.file.id == place.document.id for one in self.changed)
 
-    def fact(self, key: str) -> list[Fact]:
-        """Return the fact that what is on screen is old; none where it is not. ``key`` captures again, and
-        is empty where there is no program to run.
-        """
+    def fact(self, remedy: str) -> list[Fact]:
+        """Return the fact that what is on screen is old; none where it is not. ``remedy`` says what to do."""
         if not self.changed:
             return []
         text = f"What is shown here is old: {self.in_words} it was captured, first in line {self.changed[0].line}."
-        told = (
-            f"{key} captures again, and says what came of it." if key else "Capture the program again to see it as it is now."
-        )
-        return [Fact("old", "notice", text, told, difference=OF_FILES)]
+        return [Fact("old", "notice", text, remedy, difference=OF_FILES)]

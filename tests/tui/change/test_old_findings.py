@@ -129,6 +129,8 @@ async def test_the_next_capture_is_not_old_any_more_and_the_key_for_it_is_told(
         assert "r captures again, and says what came of it." in driver.screen
         await driver.press("r")
         await driver.until(lambda: captures[1].session_path.exists())
+        await look(driver)
+        assert "It is being captured again just now." in driver.screen
         captures[1].end()
         await driver.until(lambda: driver.explorer.reader.path == captures[1].session_path)
         await look(driver)

@@ -12,12 +12,16 @@ from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.captured_files import FilesNow, captured_files
 from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.bindings import first_key
-from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.status.old_files import OldFiles
 
 LOOK_S = 1.0
 """Seconds between two looks at the files."""
+
+CAPTURES_AGAIN = "{key} captures again, and says what came of it."
+IS_CAPTURED = "It is being captured again just now."
+NOTHING_TO_RUN = "Capture the program again to see it as it is now."
 
 
 class OldFindings:
@@ -80,19 +84,20 @@ class OldFindings:
         return self._services.consents.is_needless(session, RUNS)
 
     def _show(self, reader: SessionReader, old: OldFiles) -> None:
-        now = (reader, old, self._key())
+        now = (reader, old, self._remedy())
         if now != self._shown:
             self.old = old
             self._shown = now
             self._services.explorer.show_old(old, now[2])
             self._services.look()
 
-    def _key(self) -> str:
-        """Return the key that captures again; empty where there is no program to run."""
+    def _remedy(self) -> str:
+        """Say what to do where something is old."""
         captures = self._services.captures
-        return key_that_captures(self._services.explorer.keymap, is_waiting=captures.is_running) if captures.can_run else ""
-
-
-def key_that_captures(keymap: Keymap, *, is_waiting: bool) -> str:
-    """Return the key that captures again: while the compiler waits, ``r`` goes on instead."""
-    return first_key(by_id("capture.watch" if is_waiting else "capture.again"), keymap)
+        if not captures.can_run:
+            return NOTHING_TO_RUN
+        if captures.is_running and not captures.waiting:
+            return IS_CAPTURED
+        # While the compiler pauses, the other key goes on.
+        command = by_id("capture.watch" if captures.is_running else "capture.again")
+        return CAPTURES_AGAIN.format(key=first_key(command, self._services.explorer.keymap))

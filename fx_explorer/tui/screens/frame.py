@@ -16,11 +16,12 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.facts import Fact, Topic
 from fx_explorer.analysis.kernels.kernel_documents import builds_here
 from fx_explorer.analysis.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.analysis.overview.overview import overview
@@ -44,6 +45,7 @@ from fx_explorer.tui.panes.views_box import Views
 from fx_explorer.tui.selection.history import History, Stop
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.status.pipeline import STEPS, StepState
 from fx_explorer.tui.status.waiting_fact import waiting_fact
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
@@ -93,6 +95,14 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     ExplorerFrame.-few-rows TablePane > .totals, ExplorerFrame.-few-rows TablePane > .detail { height: 0; border: none; }
     """
     AUTO_FOCUS = ""
+
+    class DifferenceWanted(Message):
+        """Asks the app to show what differs from the last capture, or in the user's files by now (OF_FILES)."""
+
+        def __init__(self, aspect: str) -> None:
+            super().__init__()
+            self.aspect = aspect
+
     # Textual paints every container under a line that changed. What its children cover anyway is
     # not painted at all, or plain.
     BLANK = True
@@ -125,6 +135,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._told: Renewed[list[Fact]] = Renewed(
             Beside(self.facts, "overview", "read the overview"), self._show_facts, self._overview_failed
         )
+        self.old = OldFiles()
+        """Which files have changed since they were captured."""
         self._in_header: tuple[str, str, header.CaptureState] | None = None
         """What the top line says."""
         self._headed: RegionKey | None = None
@@ -155,10 +167,13 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         old, self.reader = self.reader, reader
         self._outlined.forget()
         self._told.forget()
+        self.facts.forget_of_app()
+        self.old = OldFiles()
         self.outline.forget()
         for widget in self._view_widgets.values():
             if isinstance(widget, TablePane):
                 widget.forget()
+                widget.show_old(self.old)
         with self.explained():
             self.linked_selection.open(reader)
         self.refresh_session()
@@ -272,6 +287,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
                 from fx_explorer.tui.views.tables import TABLES  # not needed for the first paint: 20 ms
 
                 widget = TablePane(TABLES.get(name, self.candidates_table), READS.get(name), id=name)
+                widget.show_old(self.old)
             self._view_widgets[name] = widget
             await self._views.mount(widget)
         return self._view_widgets[name]
@@ -301,6 +317,20 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.facts.show(facts)
         if self.view == "overview":
             self.show_inspector()
+
+    def show_of_app(self, topic: Topic, facts: Sequence[Fact]) -> None:
+        """Show facts on the overview that no session knows."""
+        self.facts.show_of_app(topic, facts)
+        if self.view == "overview":
+            self.show_inspector()
+
+    def show_old(self, old: OldFiles, remedy: str) -> None:
+        """Mark what is old. ``remedy`` says what to do."""
+        self.old = old
+        self.show_of_app("old", old.fact(remedy))
+        for widget in self._view_widgets.values():
+            if isinstance(widget, TablePane):
+                widget.show_old(old)
 
     def _overview_failed(self) -> None:
         self.facts.say_what_is_done(UNREADABLE)
@@ -501,7 +531,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     @on(LineView.Followed)
     async def fact_followed(self) -> None:
         fact = self.facts.fact
-        if fact and fact.place:
+        if fact and fact.difference:
+            self.post_message(self.DifferenceWanted(fact.difference))
+        elif fact and fact.place:
             await self.go(fact.place)
         elif fact and fact.view:
             self.remember()

@@ -76,6 +76,8 @@ class LiveCapture:
         self.capture = capture
         self.doing = "starting Python"
         self.is_over = False
+        self.is_through = False
+        """Whether Dynamo has seen the whole program, though nothing may be compiled yet."""
         self._began = time.monotonic()
         self._notices = capture.notices()
         self._open: list[Waiting | Command] = []
@@ -186,6 +188,7 @@ class LiveCapture:
             self._began += time.monotonic() - self._stopped_at
         elif notice.gate or not self.has_ended:
             self._stopped_at = time.monotonic()
+            self.is_through |= notice.gate is None or (notice.gate == "dynamo" and not notice.compilation)
             self._open.append(Waiting(notice.gate, notice.compilation, notice.direction, notice.published))
 
     def _close(self, kind: type[OpenT]) -> OpenT | None:

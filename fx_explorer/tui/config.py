@@ -4,6 +4,7 @@
 ::
 
     theme = "light"                 # or "dark"; "auto" asks the terminal, which is the default
+    mark_kernels = false            # no numbers, colours and shares of kernels in the panes; p h shows them
 
     [keys]
     "pane.zoom" = "Z"               # any id of `fx-explorer keys`
@@ -25,6 +26,8 @@ from fx_explorer.tui.commands import COMMANDS
 
 THEMES = ("auto", "dark", "light")
 
+SETTINGS = ("theme", "mark_kernels", "keys")
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -33,6 +36,8 @@ class Config:
     theme: str = ""
     """``dark`` or ``light``; empty for the one that goes with the terminal's background."""
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    mark_kernels: bool = True
+    """Whether kernels are marked in the panes when the app opens."""
     problems: tuple[str, ...] = ()
     """Messages for the user, one a mistake."""
 
@@ -67,9 +72,13 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     if theme and theme not in THEMES:
         problems.append(f'{where}: theme = {theme!r} is not known; write "dark", "light" or "auto"')
         theme = ""
-    problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in ("theme", "keys")]
+    mark_kernels = entries.get("mark_kernels", True)
+    if not isinstance(mark_kernels, bool):
+        problems.append(f"{where}: mark_kernels = {mark_kernels!r} must be true or false")
+        mark_kernels = True
+    problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in SETTINGS]
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
-    return Config("" if theme == "auto" else str(theme), keys, (*problems, *key_problems))
+    return Config("" if theme == "auto" else str(theme), keys, mark_kernels, (*problems, *key_problems))
 
 
 def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fx_explorer.session.queries.sql import json_list
+from fx_explorer.session.queries.sql import json_list, number
 from fx_explorer.session.reader import SessionReader
 
 
@@ -28,6 +28,11 @@ def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, li
     for origin, kernel in found:
         kernels.setdefault(origin, []).append(kernel)
     return kernels
+
+
+def last_kernel(reader: SessionReader) -> int:
+    """Return the highest id of a kernel; 0 where there is none."""
+    return number(reader, "SELECT coalesce(max(id), 0) FROM kernel")
 
 
 def bodies_in_output_code(reader: SessionReader, output_code: int) -> list[tuple[int, int, int]]:

@@ -11,8 +11,8 @@ from fx_explorer.tui.widgets.line_painter import Piece
 COLOURS = 8
 """Kinds ``kernel-0`` … of palette.py; every eighth kernel has the same."""
 
-MOST_NUMBERS = 2
-"""So many numbers stand side by side. Of more kernels the first is named, the others are counted."""
+MORE = "+"
+"""Stands behind the number of the first of several kernels."""
 
 
 def kernel_kind(kernel: int) -> str:
@@ -25,10 +25,7 @@ def kernel_number(kernel: int) -> Piece:
 
 
 def kernel_numbers(kernels: Sequence[int]) -> list[Piece]:
-    """Return the numbers of some kernels, each in its colour: ``3``, ``3 7``, ``3 +4``."""
-    if len(kernels) > MOST_NUMBERS:
-        return [kernel_number(kernels[0]), (f" +{len(kernels) - 1}", "muted")]
-    pieces: list[Piece] = []
-    for kernel in kernels:
-        pieces += [(" ", "muted")] * bool(pieces) + [kernel_number(kernel)]
-    return pieces
+    """Return the number of a kernel in its colour, of several the first: ``3+``."""
+    if not kernels:
+        return []
+    return [kernel_number(kernels[0]), *([(MORE, "muted")] if len(kernels) > 1 else [])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from fx_explorer.analysis.heat.source_heat import NO_HEAT, LineHeat, SourceHeat, source_heat
+from fx_explorer.analysis.heat.source_heat import NO_HEAT, LineHeat, Measure, SourceHeat, source_heat
 from fx_explorer.analysis.words import counted
 from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.kernel_marks.source_gutter import percent
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
     from fx_explorer.analysis.documents import Document, Place
     from fx_explorer.session import SessionReader
+
+
+LEGENDS: Mapping[Measure, str] = {
+    "measured time": "% of time",
+    "estimated time": "≈% of time",
+    "time, partly measured": "≈% of time",
+    "bytes moved": "% of bytes",
+    "": "× kernels",
+}
 
 
 class KernelMarks:
@@ -50,18 +59,19 @@ class KernelMarks:
         self._read_of, self.heat = None, NO_HEAT
 
     def legend(self, document: Document) -> str:
-        """Say what the gutter of a source file shows: ``% of estimated time``; empty where it shows nothing."""
-        if not self.lines_of(document):
-            return ""
-        return f"% of {self.heat.measure}" if self.heat.measure else "× kernels"
+        """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is estimated;
+        empty where it shows nothing.
+        """
+        return LEGENDS[self.heat.measure] if self.lines_of(document) else ""
 
     def words(self, place: Place) -> str:
-        """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty for none."""
+        """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty where that is
+        not known.
+        """
         one = self.lines_of(place.document).get(place.line)
-        if one is None:
+        if one is None or not self.heat.measure:
             return ""
-        share = f", {percent(one.share)} of the {self.heat.measure}" if self.heat.measure else ""
-        return counted(len(one.parts), "kernel") + share
+        return f"{counted(len(one.parts), 'kernel')}, {percent(one.share)} of the {self.heat.measure}"
 
     def _take(self, heat: SourceHeat) -> None:
         if heat != self.heat:

@@ -13,21 +13,19 @@ from fx_explorer.tui.widgets.line_painter import Piece
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
-MOST_BLOCKS = 2
-"""The dearest kernels of a line have a block each, as high as what they take of it."""
-
 UNKNOWN_BLOCK = "■"
 """Stands for a kernel of which nothing is known but that it is there."""
 
 
-def source_gutter(events: Mapping[int, Piece], heat: Mapping[int, LineHeat]) -> dict[int, list[Piece]]:
+def source_gutter(events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blocks: int) -> dict[int, list[Piece]]:
     """Return the gutter of each line (from 0) that has anything. ``events`` are the glyphs of what
-    happened there.
+    happened there. The dearest kernels of a line have a block each, as high as what they take: at most
+    ``blocks``.
     """
     if not heat:
         return {line: [glyph] for line, glyph in events.items()}
     most = max((share for one in heat.values() for _, share in one.parts), default=0.0)
-    widest = min(MOST_BLOCKS, max(len(one.parts) for one in heat.values()))
+    widest = min(blocks, max(len(one.parts) for one in heat.values()))
     shares = max(len(percent(one.share)) for one in heat.values()) if most else 0
     counts = max(len(_count(one)) for one in heat.values())
     found: dict[int, list[Piece]] = {}

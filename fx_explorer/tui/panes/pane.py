@@ -27,7 +27,7 @@ from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 from fx_explorer.tui.kernel_marks.source_gutter import source_gutter
 from fx_explorer.tui.kernel_marks.text_kernels import OutputCodeKernels, kernel_of_text, one_kernel
 from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.selection.graph_rows import COLUMNS, KERNEL_COLUMN, STAGE_COLUMNS, GraphRows
+from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows, columns_of
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
@@ -51,6 +51,11 @@ COLOURED_AT_ONCE = 5_000
 """Lines of output code whose kernels are read before the next frame; of more they are read beside the
 screen.
 """
+
+FEW_BLOCKS, MANY_BLOCKS = 1, 3
+"""So many kernels of a line have a block in the gutter: the dearest alone, and more in a wide pane."""
+
+WIDE_CELLS = 60
 
 MARGIN_CELLS = 4
 
@@ -115,6 +120,7 @@ class Pane(TellsUnreadable, Vertical):
         self._events: dict[int, list[LineEvent]] = {}
         self._heat: Mapping[int, LineHeat] = {}
         """What the lines of the source cost, as its gutter shows it."""
+        self._blocks = FEW_BLOCKS
         self._kernel = 0
         """The kernel that the text is of; 0 for none, and for several."""
         self._region: RegionKey | None = None
@@ -239,8 +245,7 @@ class Pane(TellsUnreadable, Vertical):
         self._picture.load(reader, reader.get(Graph, document.id), line)
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
-        columns = COLUMNS if self.fates is None else STAGE_COLUMNS
-        columns = (KERNEL_COLUMN, *columns) if self._marks.is_on else columns
+        columns = columns_of(reader, has_fates=self.fates is not None, marks_kernels=self._marks.is_on)
         rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=self._marks.is_on)
         self._rows.load(rows, columns, line=row)
 
@@ -331,10 +336,16 @@ class Pane(TellsUnreadable, Vertical):
         events, heat = line_events(reader, self.document), self._marks.lines_of(self.document)
         if (events, heat) != (self._events, self._heat):
             self._events, self._heat = events, heat
-            self._code.annotate(source_gutter({line: GLYPHS[one[0].what] for line, one in events.items()}, heat))
+            self._write_gutter()
             kinds = {line: kernel_kind(one.kernels[0]) for line, one in heat.items()}
             self._code.colour_numbers((lambda line: kinds.get(line, "")) if kinds else None)
             self._show_title()
+
+    def _write_gutter(self) -> None:
+        """Write what stands before the lines of the source, in as much room as the pane can give."""
+        glyphs = {line: GLYPHS[one[0].what] for line, one in self._events.items()}
+        self._blocks = FEW_BLOCKS if self._code.size.width < WIDE_CELLS else MANY_BLOCKS
+        self._code.annotate(source_gutter(glyphs, self._heat, self._blocks))
 
     def _colour_text(self) -> None:
         """Give the line numbers of generated code the colours of its kernels; those of much output code
@@ -434,6 +445,8 @@ class Pane(TellsUnreadable, Vertical):
         """Lay out what depends on the width of the pane."""
         if self.document is None and self._said:
             self._code.load(wrapped_text(self._said, max(20, self._code.body_width)))
+        if self._heat and (self._blocks == FEW_BLOCKS) != (self._code.size.width < WIDE_CELLS):
+            self._write_gutter()
         self._show_beginning()
 
     def _show_beginning(self) -> None:
@@ -478,7 +491,7 @@ class Pane(TellsUnreadable, Vertical):
     def _show_title(self) -> None:
         title = Content(title_text(self.document, self.slot))
         if self._kernel and self.document and self.document.kind == "artifact":
-            title += Content(f" #{self._kernel}")
+            title = Content(f"#{self._kernel} ") + title
         elif self.document and (legend := self._marks.legend(self.document)):
             title += Content(f" · {legend}")
         self._title.show(title, self.position)

@@ -18,8 +18,8 @@ from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel_places import kernels_of_each
-from fx_explorer.tui.kernel_marks.kernel_colours import kernel_numbers
+from fx_explorer.session.queries.kernel_places import kernels_of_each, last_kernel
+from fx_explorer.tui.kernel_marks.kernel_colours import MORE, kernel_numbers
 from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
@@ -40,8 +40,18 @@ COLUMNS = (
 STAGE_COLUMNS = (replace(COLUMNS[0], min_width=15, max_width=NAME_CELLS + 2), FATE_COLUMN, *COLUMNS[1:])
 """The same with what became of each node in a stage."""
 
-KERNEL_COLUMN = Column("#", "muted", "right", min_width=1, max_width=10)
-"""Stands before these where kernels are marked: the numbers of those that compute a node."""
+
+def columns_of(reader: SessionReader, *, has_fates: bool, marks_kernels: bool) -> tuple[Column, ...]:
+    """Return the columns: with what became of each node in a stage, and before all with the numbers of
+    the kernels that compute it.
+    """
+    columns = STAGE_COLUMNS if has_fates else COLUMNS
+    if not marks_kernels:
+        return columns
+    cells = len(str(last_kernel(reader))) + len(MORE)
+    number = Column("#", "muted", "right", min_width=cells, max_width=cells)
+    return number, *(replace(column, min_width=15) if column.title == "value" else column for column in columns)
+
 
 FALLS_BACK_SIGN = "↩"
 """Marks an operator that a backend leaves to PyTorch."""
@@ -62,7 +72,7 @@ class GraphRows:
         marks_kernels: bool = False,
     ) -> None:
         """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the rows
-        are for ``STAGE_COLUMNS`` then; ``marks_kernels`` puts ``KERNEL_COLUMN`` before all.
+        are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before all.
         """
         self._marks_kernels = marks_kernels
         self._fates = fates

@@ -41,7 +41,7 @@ def examples() -> list[tuple[str, str]]:
     """Command and words of every example in a help, without what explains it."""
     found = []
     for name in cli.COMMANDS:
-        epilog = importlib.import_module(f"fx_explorer.commands.{name}").EPILOG
+        epilog = importlib.import_module(cli.module_of(name)).EPILOG
         for line in split_examples(epilog)[0].splitlines()[1:]:
             words = re.split(r" {2,}| \| ", line.strip())[0]
             found.append((name, words))
@@ -55,7 +55,7 @@ def test_every_example_is_a_command_line_that_can_be_read(name: str, line: str) 
     command = words[1] if words[1] in cli.COMMANDS else "explore"
     own = words[2:] if words[1] in cli.COMMANDS else words[1:]
     parser = HelpParser("fx-explorer", exit_on_error=False)
-    importlib.import_module(f"fx_explorer.commands.{command}").add_arguments(parser)
+    importlib.import_module(cli.module_of(command)).add_arguments(parser)
     parser.parse_args(own[: own.index("--")] if "--" in own else own)
 
 

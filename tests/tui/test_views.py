@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.words import bar
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views.performance.time import bar
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import Hand
 

@@ -17,10 +17,9 @@ from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
-from fx_explorer.analysis.words import counted, size
+from fx_explorer.analysis.words import bar, counted, size
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_number
-from fx_explorer.tui.views.performance.time import bar
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 12

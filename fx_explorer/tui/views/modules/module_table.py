@@ -12,9 +12,8 @@ from fx_explorer.analysis.modules.module_regions import belongs, is_module, path
 from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import NO_MODULES, ModuleRow, ModuleTree, explained, module_tree, times_in_words
 from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.words import counted, seconds, size
+from fx_explorer.analysis.words import bar, counted, seconds, size
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.performance.time import bar
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 from fx_explorer.tui.views.trees.folding import Tree, folded_to_fit
 

@@ -26,12 +26,8 @@ NO_TIMES = "Kernel times are not known: a capture with --gpu h100 estimates them
 
 SHARED_OUT = "Compile time is shared out by operations (≈)."
 
-NOT_IN_A_LOG = (
-    "The log does not say what the forward keeps for the backward, nor how long a call takes: capture the program for both."
-)
-
 NO_MODULE_IN_A_LOG = (
-    "The log names no module: what torch wrote there has none. Capture the program to see what became of its modules."
+    "The log names no module: torch writes none of them there. Capture the program to see what became of its modules."
 )
 
 
@@ -51,22 +47,21 @@ def module_list(reader: SessionReader, *, every: bool = False, depth: int | None
     """Return the modules of a session. ``every`` shows each repeated layer; ``depth`` cuts below so many
     levels; ``sort`` is one of FIGURE_OF, or ``order``.
     """
-    tree, of_log = module_tree(reader), is_log(reader)
+    tree = module_tree(reader)
     figure = FIGURE_OF.get(sort, "")
     kinds = sorted(kind for kind in tree.time_kinds if kind)
     if not tree.rows:
-        return ModuleList((), tree.whole, [NO_MODULE_IN_A_LOG if of_log else NO_MODULES], kinds, figure)
+        return ModuleList((), tree.whole, [NO_MODULE_IN_A_LOG if is_log(reader) else NO_MODULES], kinds, figure)
     rows = list(_every(tree.rows) if every else _folded(tree.rows))
     if depth is not None:
         rows = [row for row in rows if row.depth < depth]
     rows = _sorted(rows, figure) if figure else rows
-    return ModuleList(rows, tree.whole, _sentences(reader, tree, of_log), kinds, figure)
+    return ModuleList(rows, tree.whole, _sentences(reader, tree), kinds, figure)
 
 
-def _sentences(reader: SessionReader, tree: ModuleTree, of_log: bool) -> list[str]:
+def _sentences(reader: SessionReader, tree: ModuleTree) -> list[str]:
     times = times_in_words(tree, has_gpu=gpu_of(reader) is not None) if any(tree.time_kinds) else NO_TIMES
-    told = f"{counted(tree.module_count, 'module')}. {'' if of_log and times == NO_TIMES else f'{times} '}{SHARED_OUT}"
-    return [told, NOT_IN_A_LOG] if of_log else [told]
+    return [f"{counted(tree.module_count, 'module')}. {times} {SHARED_OUT}"]
 
 
 def _folded(rows: Sequence[ModuleRow]) -> Iterator[ModuleRow]:

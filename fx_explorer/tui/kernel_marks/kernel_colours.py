@@ -24,8 +24,11 @@ def kernel_number(kernel: int) -> Piece:
     return str(kernel), kernel_kind(kernel)
 
 
-def kernel_numbers(kernels: Sequence[int]) -> list[Piece]:
-    """Return the number of a kernel in its colour, of several the first: ``3+``."""
+def kernel_numbers(kernels: Sequence[int]) -> Piece:
+    """Return the number of a kernel in its colour, of several that of the first: ``3+``. It is one piece,
+    because each costs time at every row that is painted.
+    """
     if not kernels:
-        return []
-    return [kernel_number(kernels[0]), *([(MORE, "muted")] if len(kernels) > 1 else [])]
+        return "", "muted"
+    number, kind = kernel_number(kernels[0])
+    return (number if len(kernels) == 1 else number + MORE), kind

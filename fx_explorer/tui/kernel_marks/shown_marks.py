@@ -9,7 +9,6 @@ from fx_explorer.analysis.heat.source_heat import NO_HEAT, LineHeat, Measure, So
 from fx_explorer.analysis.words import counted
 from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.kernel_marks.source_gutter import percent
-from fx_explorer.tui.views.reads import READS
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -32,11 +31,14 @@ class KernelMarks:
     that the session grows.
     """
 
-    def __init__(self, widget: Widget, changed: Callable[[], None]) -> None:
-        """``changed`` is called when the heat is another one."""
+    def __init__(self, widget: Widget, changed: Callable[[], None], takes_long: Callable[[SessionReader], bool]) -> None:
+        """``changed`` is called when the heat is another one. ``takes_long`` says of a session whether it is
+        too large to be read before the next frame.
+        """
         self.is_on = True
         self.heat = NO_HEAT
         self._changed = changed
+        self._takes_long = takes_long
         self._renewed: Renewed[SourceHeat] = Renewed(
             Beside(widget, "kernels of lines", "read which kernels compute each line"), self._take, self._cannot
         )
@@ -51,7 +53,7 @@ class KernelMarks:
         of = (reader, reader.data_version())
         if self.is_on and of != self._read_of:
             self._read_of = of
-            self._renewed.renew(reader, source_heat, takes_long=READS["kernels"].takes_long(reader))
+            self._renewed.renew(reader, source_heat, takes_long=self._takes_long(reader))
 
     def forget(self) -> None:
         """Forget the session, which is about to be closed."""

@@ -23,6 +23,7 @@ from fx_explorer.tui.panes.pane import Pane, title_text
 from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
 from fx_explorer.tui.unreadable import TellsUnreadable
+from fx_explorer.tui.views.reads import READS
 from fx_explorer.tui.widgets.borders.shares import moved
 from fx_explorer.tui.widgets.one_line import OneLine
 
@@ -77,7 +78,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
     def __init__(self) -> None:
         super().__init__()
         self.stage_words = StageWords()
-        self.kernel_marks = KernelMarks(self, self._mark_lines)
+        self.kernel_marks = KernelMarks(self, self._mark_lines, READS["kernels"].takes_long)
         self._tabs = OneLine(classes="pane-tabs")
         self._row = Horizontal()
         self._active = 0

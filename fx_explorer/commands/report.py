@@ -74,9 +74,11 @@ def write_text(reader: SessionReader, output: OutputFile | None) -> None:
     from fx_explorer.report.overview_text import overview_text
     from fx_explorer.report.sections.kernel_costs import kernels_as_text
 
-    text = "\n".join(filter(None, (overview_text(reader), kernels_as_text(reader))))
+    columns = width_for(sys.stdout) if output is None else None
+    kernels = paragraphs_fitted(kernels_as_text(reader), columns)
+    text = "\n".join(filter(None, (overview_text(reader, columns), kernels)))
     if output is None:
-        sys.stdout.write(paragraphs_fitted(text, width_for(sys.stdout)))
+        sys.stdout.write(text)
     else:
         output.write_text(text, errors="backslashreplace")
 

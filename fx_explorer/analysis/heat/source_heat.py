@@ -7,9 +7,10 @@ the ledger. Where no time is known, the shares are those of the bytes that kerne
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal
 
 from fx_explorer import model
@@ -17,7 +18,10 @@ from fx_explorer.analysis.kernels.costs import KernelTimes, TimeKind
 from fx_explorer.analysis.kernels.counts import KernelUse
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import call_counts, kernel_origins
+from fx_explorer.session.queries.kernel_places import operations_by_line
+from fx_explorer.session.queries.kernels import call_counts
+
+ROWS_AT_ONCE = 5_000
 
 Measure = Literal["measured time", "estimated time", "time, partly measured", "bytes moved", ""]
 """What the shares are shares of; empty where nothing is known but which kernels there are."""
@@ -56,39 +60,53 @@ NO_HEAT = SourceHeat()
 
 
 def source_heat(reader: SessionReader) -> SourceHeat:
-    """Return the lines of all variants in use. It reads every kernel."""
+    """Return the lines of all variants in use. It reads every kernel, of which there may be 100,000: never
+    all of their rows at once.
+    """
     with reader.snapshot():
-        used = in_use(reader)
-        kernels = [row for row in reader.rows(model.Kernel) if used is None or row.id in used.kernels]
-        measure, weights = _weights(reader, kernels)
-        origins = kernel_origins(reader)
+        measure, weights = _weights(reader)
+        found = operations_by_line(reader)
     whole = sum(weights.values())
-    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for kernel in kernels:
-        lines = Counter((file, line) for file, line, _ in origins.get(kernel.id, ()))
-        count = lines.total()
-        for at, operations in lines.items():
-            if all(at):  # what torch added is of no line
-                share = weights.get(kernel.id, 0.0) / whole * operations / count if whole else 0.0
-                found.setdefault(at, []).append((kernel.id, share))
-    files: dict[int, dict[int, LineHeat]] = {}
-    for (file, line), parts in found.items():
-        parts.sort(key=lambda part: (-part[1], part[0]))
-        files.setdefault(file, {})[line - 1] = LineHeat(tuple(parts))
-    return SourceHeat(measure, files)
+    files: dict[int, dict[int, list[tuple[int, float]]]] = {}
+    for kernel, lines in groupby(found, key=itemgetter(0)):
+        if kernel not in weights:
+            continue
+        of_kernel = list(lines)
+        count = sum(operations for *_, operations in of_kernel)
+        for _, file, line, operations in of_kernel:
+            if file and line:  # what torch added is of no line
+                share = weights[kernel] / whole * operations / count if whole else 0.0
+                files.setdefault(file, {}).setdefault(line - 1, []).append((kernel, share))
+    return SourceHeat(
+        measure,
+        {
+            file: {line: LineHeat(tuple(sorted(parts, key=lambda part: (-part[1], part[0])))) for line, parts in lines.items()}
+            for file, lines in files.items()
+        },
+    )
 
 
-def _weights(reader: SessionReader, kernels: list[model.Kernel]) -> tuple[Measure, dict[int, float]]:
-    """Return what kernels are weighed by, and the weight of each."""
+def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
+    """Return what kernels are weighed by, and the weight of each that is in use."""
     times, calls = KernelTimes(reader), call_counts(reader)
-    found: dict[int, float] = {}
+    seconds: dict[int, float] = {}
+    bytes_: dict[int, float] = {}
     kinds: set[TimeKind] = set()
-    for kernel in kernels:
-        found[kernel.id], kind = times.of(KernelUse(kernel, (), calls.get(kernel.id, 1)))
+    for kernel in _kernels_in_use(reader):
+        count = calls.get(kernel.id, 1)
+        seconds[kernel.id], kind = times.of(KernelUse(kernel, (), count))
+        bytes_[kernel.id] = float(max(0, kernel.estimated_bytes)) * count
         kinds |= {kind} if kind else set()
     if kinds == {"estimated"}:
-        return "estimated time", found
+        return "estimated time", seconds
     if kinds:
-        return "time, partly measured" if "estimated" in kinds else "measured time", found
-    bytes_ = {kernel.id: float(max(0, kernel.estimated_bytes)) * calls.get(kernel.id, 1) for kernel in kernels}
+        return "time, partly measured" if "estimated" in kinds else "measured time", seconds
     return ("bytes moved" if any(bytes_.values()) else ""), bytes_
+
+
+def _kernels_in_use(reader: SessionReader) -> Iterator[model.Kernel]:
+    used = in_use(reader)
+    for offset in range(0, reader.count(model.Kernel), ROWS_AT_ONCE):
+        for kernel in reader.rows(model.Kernel, offset=offset, limit=ROWS_AT_ONCE):
+            if used is None or kernel.id in used.kernels:
+                yield kernel

@@ -7,7 +7,7 @@ the ledger. Where no time is known, the shares are those of the bytes that kerne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -18,7 +18,7 @@ from fx_explorer.analysis.kernels.costs import KernelTimes, TimeKind
 from fx_explorer.analysis.kernels.counts import KernelUse
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel_places import operations_by_line
+from fx_explorer.session.queries.kernel_places import last_kernel, operations_by_line
 from fx_explorer.session.queries.kernels import call_counts
 
 ROWS_AT_ONCE = 5_000
@@ -65,18 +65,11 @@ def source_heat(reader: SessionReader) -> SourceHeat:
     """
     with reader.snapshot():
         measure, weights = _weights(reader)
-        found = operations_by_line(reader)
-    whole = sum(weights.values())
-    files: dict[int, dict[int, list[tuple[int, float]]]] = {}
-    for kernel, lines in groupby(found, key=itemgetter(0)):
-        if kernel not in weights:
-            continue
-        of_kernel = list(lines)
-        count = sum(operations for *_, operations in of_kernel)
-        for _, file, line, operations in of_kernel:
-            if file and line:  # what torch added is of no line
-                share = weights[kernel] / whole * operations / count if whole else 0.0
-                files.setdefault(file, {}).setdefault(line - 1, []).append((kernel, share))
+        whole = sum(weights.values())
+        files: dict[int, dict[int, list[tuple[int, float]]]] = {}
+        for kernel, file, line, part in _parts(reader, weights):
+            share = weights[kernel] / whole * part if whole else 0.0
+            files.setdefault(file, {}).setdefault(line - 1, []).append((kernel, share))
     return SourceHeat(
         measure,
         {
@@ -86,22 +79,35 @@ def source_heat(reader: SessionReader) -> SourceHeat:
     )
 
 
+def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int, int, int, float]]:
+    """Yield (kernel, file, line, part of the kernel's operations) for each line of these kernels."""
+    for first in range(1, last_kernel(reader) + 1, ROWS_AT_ONCE):
+        found = operations_by_line(reader, range(first, first + ROWS_AT_ONCE))
+        for kernel, lines in groupby(found, key=itemgetter(0)):
+            if kernel not in kernels:
+                continue
+            of_kernel = list(lines)
+            count = sum(operations for *_, operations in of_kernel)
+            for _, file, line, operations in of_kernel:
+                if file and line:  # what torch added is of no line
+                    yield kernel, file, line, operations / count
+
+
 def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
     """Return what kernels are weighed by, and the weight of each that is in use."""
     times, calls = KernelTimes(reader), call_counts(reader)
-    seconds: dict[int, float] = {}
-    bytes_: dict[int, float] = {}
+    found: dict[int, float] = {}
     kinds: set[TimeKind] = set()
     for kernel in _kernels_in_use(reader):
-        count = calls.get(kernel.id, 1)
-        seconds[kernel.id], kind = times.of(KernelUse(kernel, (), count))
-        bytes_[kernel.id] = float(max(0, kernel.estimated_bytes)) * count
+        found[kernel.id], kind = times.of(KernelUse(kernel, (), calls.get(kernel.id, 1)))
         kinds |= {kind} if kind else set()
     if kinds == {"estimated"}:
-        return "estimated time", seconds
+        return "estimated time", found
     if kinds:
-        return "time, partly measured" if "estimated" in kinds else "measured time", seconds
-    return ("bytes moved" if any(bytes_.values()) else ""), bytes_
+        return "time, partly measured" if "estimated" in kinds else "measured time", found
+    for kernel in _kernels_in_use(reader):
+        found[kernel.id] = float(max(0, kernel.estimated_bytes)) * calls.get(kernel.id, 1)
+    return ("bytes moved" if any(found.values()) else ""), found
 
 
 def _kernels_in_use(reader: SessionReader) -> Iterator[model.Kernel]:

@@ -30,17 +30,19 @@ def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, li
     return kernels
 
 
-def operations_by_line(reader: SessionReader) -> list[tuple[int, int, int, int]]:
-    """Return (id of the kernel, SourceFile, line, number of nodes) for the user's innermost lines that a
-    kernel computes, ascending; file and line are 0 for nodes of no line.
+def operations_by_line(reader: SessionReader, kernels: range) -> list[tuple[int, int, int, int]]:
+    """Return (id of the kernel, SourceFile, line, number of nodes) for the user's innermost lines that these
+    kernels compute, ascending; file and line are 0 for nodes of no line.
     """
     return reader.query(
         "SELECT kernel, node.file, node.line, count(*) FROM ("
         "SELECT DISTINCT kernel.id AS kernel, line_node.node AS computed FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact UNION "
+        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact AND kernel.id BETWEEN ? AND ? UNION "
         "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
         "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
-        "WHERE NOT kernel.artifact AND kernel.first_line) JOIN node ON node.id = computed GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        "WHERE NOT kernel.artifact AND kernel.first_line AND kernel.id BETWEEN ? AND ?) "
+        "JOIN node ON node.id = computed GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        (kernels.start, kernels.stop - 1) * 2,
     )
 
 

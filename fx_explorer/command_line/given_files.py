@@ -30,7 +30,7 @@ TAKE_NO_SESSION = ("capture", "run", "dynamic")
 SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
 """Commands that have something to say of a package of AOTInductor. The others need a graph, or call the program."""
 
-SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix")
+SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules")
 """Commands that have something to say of a TORCH_TRACE log."""
 
 

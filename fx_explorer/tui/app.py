@@ -130,6 +130,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """What was typed while the terminal was asked."""
         self.captures = Captures(make_capture, read_log)
         self.explorer = Explorer(self.config.keys)
+        self.explorer.linked.kernel_marks.is_on = self.config.mark_kernels
         consents = Consents(self, trusts_sessions=trusts_sessions)
         self.services = Services(self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker())
         self._target = target or (session.name if session else "")

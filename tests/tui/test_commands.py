@@ -153,6 +153,7 @@ def test_a_missing_config_file_means_the_defaults(tmp_path: Path) -> None:
     [
         ("keys = [", "is not valid TOML"),
         ('theme = "purple"', 'write "dark", "light" or "auto"'),
+        ('mark_kernels = "no"', "must be true or false"),
         ("colour = 1", "'colour' is not a setting"),
         ('keys = "x"', "keys must be a table"),
         ('[keys]\n"pane.zom" = "z"', "there is no command 'pane.zom'"),
@@ -166,8 +167,11 @@ def test_a_mistake_in_the_config_file_is_told_and_the_rest_is_used(config_file: 
 
 
 def test_the_good_part_of_a_config_with_a_mistake_is_used() -> None:
-    config = parse_config({"theme": "light", "keys": {"pane.zoom": ["Z", "ctrl+z"], "nonsense": "x"}}, "config.toml")
+    config = parse_config(
+        {"theme": "light", "mark_kernels": False, "keys": {"pane.zoom": ["Z", "ctrl+z"], "nonsense": "x"}}, "config.toml"
+    )
     assert config.theme == "light"
+    assert not config.mark_kernels
     assert config.keys == {"pane.zoom": ("Z", "ctrl+z")}
     assert len(config.problems) == 1
 

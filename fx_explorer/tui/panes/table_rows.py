@@ -61,9 +61,18 @@ def columns(table: views.Table, sort: Sort | None) -> list[row_list.Column]:
             "right" if column.is_number else "left",
             min_width=column.min_width,
             max_width=column.max_width,
-            priority=column.priority,
+            priority=_priority(column, sort),
             keeps=column.keeps,
             arrow=sort.arrow if sort and sort.column == column.title else "",
         )
         for column in table.columns
     ]
+
+
+SORTED_PRIORITY = 1
+"""The column that the rows are sorted by, and its bar, are left out after all others but the names."""
+
+
+def _priority(column: views.TableColumn, sort: Sort | None) -> int:
+    is_sorted_by = sort is not None and sort.column in (column.title, column.bar_of or column.title)
+    return min(column.priority, SORTED_PRIORITY) if is_sorted_by else column.priority

@@ -353,6 +353,12 @@ class Explorer(ExplorerFrame):
             pane.toggle_wrap()
             self.notify("Long lines go on in the next row." if pane.wraps else "Each line is in one row again.")
 
+    def action_mark_kernels(self) -> None:
+        """Mark kernels in the linked panes, or do not any more."""
+        is_on = self.linked_selection.toggle_kernel_marks()
+        where = "" if self.view == "source" else " in the linked panes: press 2 to see them"
+        self.notify(f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}.")
+
     def action_machine_words(self) -> None:
         """Show or hide what the machine's code says beside each SASS instruction."""
         pane = self.linked.active if self.view == "source" else None

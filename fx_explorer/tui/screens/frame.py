@@ -561,7 +561,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             self._inspector.show(Content(f"⏎ {lead}" if lead else sentence_of(self.view)))
         elif place and (selection := self.linked_selection.selected_at(place)):
             with self.explained():
-                self._inspector.show(inspector_content(inspect.summary(selection)))
+                costs = self.linked.kernel_marks.words(selection.place)
+                here, *rest = inspect.summary(selection) or [""]
+                self._inspector.show(inspector_content([here, *([costs] if costs else []), *rest]))
         else:
             self._inspector.show(Content(sentence_of(self.view)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.cells import cell_len
 
@@ -10,6 +10,9 @@ from fx_explorer.highlight import TAB_SIZE, Lines, printable
 from fx_explorer.tui.widgets.line_painter import Piece, crop
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, WrappedRows, hanging
+
+Annotation = Piece | list[Piece]
+"""One text, or several side by side."""
 
 
 class CodeView(LineView):
@@ -35,8 +38,9 @@ class CodeView(LineView):
         super().__init__(placeholder=placeholder, name=name, id=id, classes=classes)
         self._lines = Lines(text, language)
         self._line_numbers = line_numbers
-        self._annotations: Mapping[int, Piece] = {}
+        self._annotations: Mapping[int, Sequence[Piece]] = {}
         self._annotation_width = 0
+        self._kind_of_number: Callable[[int], str] | None = None
         self._numbers: Sequence[int] | None = None
         self._layout: LineLayout = AS_IT_IS
         self._wraps = False
@@ -62,7 +66,7 @@ class CodeView(LineView):
         """
         self._lines, self._wrapped, self._layout = Lines(text, language), None, layout
         self._numbers = numbers
-        self._annotations, self._annotation_width = {}, 0
+        self._annotations, self._annotation_width, self._kind_of_number = {}, 0, None
         self.forget_place()
         self._lay_out()
         self.move_to(self.rows_of_line(line)[0], center=True)
@@ -87,14 +91,22 @@ class CodeView(LineView):
         if was_at_end:
             self.move_to(self.line_count - 1)
 
-    def annotate(self, annotations: Mapping[int, Piece]) -> None:
+    def annotate(self, annotations: Mapping[int, Annotation]) -> None:
         """Show short texts in a column left of the lines. An empty mapping removes the column.
 
-        ``annotations`` maps a line to (text, kind).
+        ``annotations`` maps a line to (text, kind), or to several of these.
         """
-        self._annotations = {line: (printable(text), kind) for line, (text, kind) in annotations.items()}
-        self._annotation_width = max((cell_len(text) for text, _ in self._annotations.values()), default=-1) + 1
+        self._annotations = {line: _printable_pieces(one) for line, one in annotations.items()}
+        self._annotation_width = max(map(_cells, self._annotations.values()), default=-1) + 1
         self._lay_out()
+
+    def colour_numbers(self, kind_of: Callable[[int], str] | None) -> None:
+        """Write the number of each line in the kind that ``kind_of`` gives it; an empty kind, and None, in
+        that of the gutter. It is asked for lines on screen only.
+        """
+        if kind_of is not self._kind_of_number:
+            self._kind_of_number = kind_of
+            self.content_resized()
 
     @property
     def text(self) -> str:
@@ -174,10 +186,12 @@ class CodeView(LineView):
         tokens: list[Piece] = []
         if self._line_numbers:
             number = self._numbers[line] if self._numbers else line
-            tokens.append((f"{number + 1:>{self._number_width}} ", "gutter"))
+            kind = self._kind_of_number(line) if self._kind_of_number else ""
+            tokens.append((f"{number + 1:>{self._number_width}} ", kind or "gutter"))
         if self._annotation_width:
-            text, kind = self._annotations.get(line, ("", "annotation"))
-            tokens.append((text + " " * (self._annotation_width - cell_len(text)), kind))
+            *before, (text, kind) = self._annotations.get(line) or [("", "annotation")]
+            room = self._annotation_width - _cells(before) - cell_len(text)
+            tokens += [*before, (text + " " * room, kind)]
         return tokens
 
     def line_tokens(self, row: int) -> Sequence[Piece]:
@@ -216,3 +230,12 @@ class CodeView(LineView):
     def text_to_copy(self) -> str:
         rows = self.selected or range(self.cursor, min(self.cursor + 1, self.line_count))
         return "\n".join(map(self._lines.raw, dict.fromkeys(map(self.line_of_row, rows))))
+
+
+def _printable_pieces(annotation: Annotation) -> Sequence[Piece]:
+    pieces = annotation if isinstance(annotation, list) else [annotation]
+    return [(printable(text), kind) for text, kind in pieces]
+
+
+def _cells(pieces: Sequence[Piece]) -> int:
+    return sum(cell_len(text) for text, _ in pieces)

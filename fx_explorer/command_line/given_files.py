@@ -16,6 +16,7 @@ from pathlib import Path
 from fx_explorer.client.trust import LOADS
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
+from fx_explorer.readers.debug_directory.found import is_debug_directory
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
@@ -48,6 +49,8 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
     file, name = split_target(target)
+    if file is not None and file.is_dir() and is_debug_directory(file):
+        return _log(command, file, arguments, until)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
     if kind_of_file(file).kind in ("log", "torch_logs"):
@@ -91,7 +94,8 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
     """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for what needs the program, or what
     only a capture finds out.
     """
-    from fx_explorer.readers.torch_logs import read_text  # not needed for Python files
+    from fx_explorer.readers.debug_directory import read_directory  # not needed for Python files
+    from fx_explorer.readers.torch_logs import read_text
     from fx_explorer.readers.torch_trace import read_log
 
     if command not in SHOW_LOGS or _tries(arguments):
@@ -100,7 +104,7 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
             f"the log with: fx-explorer {log}"
         )
     session = _place_of_session(log, arguments, until)
-    read = read_text if kind_of_file(log).kind == "torch_logs" else read_log
+    read = read_directory if log.is_dir() else read_text if kind_of_file(log).kind == "torch_logs" else read_log
     read(log, session)
     return session
 

@@ -17,9 +17,22 @@ def is_log(reader: SessionReader) -> bool:
     return (reader.meta("target") or {}).get("kind") == "log"
 
 
+def is_debug_directory(reader: SessionReader) -> bool:
+    """Return whether the session was made of what torch writes for TORCH_COMPILE_DEBUG."""
+    return (reader.meta("log") or {}).get("format") == "debug_directory"
+
+
+def tells_breaks(reader: SessionReader) -> bool:
+    """Return whether a session without graph breaks is one of a program without them: not where they were not written."""
+    told = reader.meta("log") or {}
+    if not is_log(reader) or told.get("format") not in ("debug_directory", "torch_logs"):
+        return True
+    return "graph_breaks" in (told.get("kinds") or {})
+
+
 def compiled_without_dynamo(reader: SessionReader) -> list[str]:
     """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``, ``torch.export``."""
-    if not is_log(reader):
+    if not is_log(reader) or is_debug_directory(reader):
         return []
     return list(dict.fromkeys(row.name.partition("#")[0] for row in reader.rows(model.Compilation) if "/" not in row.name))
 

@@ -19,6 +19,7 @@ from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.readers.debug_directory.found import is_debug_directory
 from fx_explorer.session import SessionReader
 from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
@@ -61,6 +62,8 @@ def _resolved(command: str, target: str, arguments: argparse.Namespace, until: c
 
         return _log(command, STANDARD_INPUT, arguments, until)
     file, name = split_target(target)
+    if file is not None and file.is_dir() and is_debug_directory(file):
+        return _log(command, file, arguments, until)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
     if kind_of_file(file).kind in ("log", "torch_logs"):
@@ -104,7 +107,8 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
     """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
     needs the program, or what only a capture finds out.
     """
-    from fx_explorer.readers.torch_logs import read_text  # not needed for Python files, all of them
+    from fx_explorer.readers.debug_directory import read_directory  # not needed for Python files, all of them
+    from fx_explorer.readers.torch_logs import read_text
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
     from fx_explorer.readers.torch_trace.texts import TextsOfLog
@@ -121,13 +125,13 @@ def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextl
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    is_printed = log != STANDARD_INPUT and kind_of_file(log).kind == "torch_logs"
+    is_printed = log != STANDARD_INPUT and (log.is_dir() or kind_of_file(log).kind == "torch_logs")
     if command == "explore" and not output and is_shown and not is_printed:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = _place_of_session(log, arguments, until)
     if is_printed:
-        read_text(log, session)
+        (read_directory if log.is_dir() else read_text)(log, session)
     else:
         read_log(log, session, leave_texts=True)
         tell_where_texts_lie(session, TextsOfLog(log))

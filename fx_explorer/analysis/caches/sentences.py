@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from fx_explorer.analysis.caches.answers import CACHE_NAMES, cache_answers
+from fx_explorer.analysis.caches.answers import CACHE_NAMES, CacheAnswer, cache_answers
 from fx_explorer.analysis.caches.bypasses import bypass_in_words
 from fx_explorer.analysis.caches.differences import KeyPair, key_pairs
 from fx_explorer.analysis.caches.warm_start import WarmStart, warm_start
@@ -28,9 +28,10 @@ def done_sentence(warm: WarmStart) -> str:
     return f"Done all the same, in {seconds(warm.total_s)}: {phases}." if phases else ""
 
 
-def bypass_sentences(reader: SessionReader) -> list[str]:
+def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
     """Say why a cache was not asked, each reason once."""
-    reasons = Counter((one.record.cache, bypass_in_words(one.record.reason)) for one in cache_answers(reader, "bypass"))
+    bypasses = (one.record for one in answers if one.record.outcome == "bypass")
+    reasons = Counter((record.cache, bypass_in_words(record.reason)) for record in bypasses)
     return [
         f"{CACHE_NAMES[cache]} was not asked{f', {count} times' if count > 1 else ''}: {reason}."
         for (cache, reason), count in reasons.items()
@@ -46,10 +47,11 @@ def difference_sentences(left: SessionReader, right: SessionReader, names: tuple
     for pair in pairs:
         yield from _pair_sentences(pair, names, is_explained=pair.right.compilation.id in explained)
     for name, reader in zip(names, (left, right), strict=True):
-        warm = warm_start(reader)
+        answers = cache_answers(reader)
+        warm = warm_start(reader, answers)
         if warm:
             yield f"{name}: {warm_sentence(warm)} {done_sentence(warm)}"
-        yield from (f"{name}: {sentence}" for sentence in bypass_sentences(reader))
+        yield from (f"{name}: {sentence}" for sentence in bypass_sentences(answers))
 
 
 def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool) -> Iterator[str]:

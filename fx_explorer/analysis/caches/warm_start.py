@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fx_explorer.analysis.caches.answers import CacheAnswer, cache_answers
+from fx_explorer.analysis.caches.answers import CacheAnswer
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.session import SessionReader
 
@@ -24,9 +24,8 @@ class WarmStart:
     total_s: float
 
 
-def warm_start(reader: SessionReader) -> WarmStart | None:
-    """Return what is known of a warm start; None where no cache answered with code."""
-    answers = cache_answers(reader)
+def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart | None:
+    """Return what is known of a warm start; None where no cache answered with code. ``answers`` are all of the session."""
     found = {one.compilation.id for one in answers if one.record.outcome == "hit"}
     if not found:
         return None

@@ -15,7 +15,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.analysis.log_sessions import compiled_without_dynamo, is_log
+from fx_explorer.analysis.log_sessions import compiled_without_dynamo, is_debug_directory, is_log, tells_breaks
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
@@ -146,6 +146,9 @@ def _no_graph(reader: SessionReader) -> Fact:
     """
     if reader.count(model.GraphBreak):
         return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
+    if is_debug_directory(reader):
+        graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(model.Graph, stage="backward", parent=0)
+        return Fact("graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs")
     others = compiled_without_dynamo(reader)
     if others:
         text = f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
@@ -194,7 +197,7 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
 def _breaks(reader: SessionReader) -> Iterator[Fact]:
     found = distinct_breaks(reader)
     if not found:
-        if reader.count(model.Graph):
+        if reader.count(model.Graph) and tells_breaks(reader):
             never = ": Python never had to step in" if _all_was_compiled(reader) else ""
             yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
         return

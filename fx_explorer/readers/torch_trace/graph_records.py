@@ -97,7 +97,7 @@ class GraphRecords:
         if state:
             state.seen.add(stage)
         is_backward = direction == "backward"
-        if stage == "dynamo":
+        if stage in ("dynamo", "forward"):
             frames = [node.frame for node in graph.nodes if node.frame]
             self._compilations.name_after(record, self._places.user_frame(frames[:1]))
         ids = self._add(graph, Graph(0, compilation, stage, direction, name), is_backward)

@@ -13,9 +13,10 @@ Json = dict[str, object]
 
 def caches_of_report(reader: SessionReader) -> Json:
     """Return every question to a cache, and what a warm start did all the same; None for a cold one."""
-    warm = warm_start(reader)
+    answers = cache_answers(reader)
+    warm = warm_start(reader, answers)
     return {
-        "answers": [_answer(one) for one in cache_answers(reader)],
+        "answers": [_answer(one) for one in answers],
         "warm_start": warm
         and {
             "compilations_that_found_code": warm.hits,

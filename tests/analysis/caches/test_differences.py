@@ -89,13 +89,13 @@ def test_a_cache_that_lost_an_entry_is_told(runs: dict[str, SessionReader]) -> N
 
 
 def test_a_warm_start_says_what_was_saved_and_what_was_done_all_the_same(runs: dict[str, SessionReader]) -> None:
-    warm = warm_start(runs["warm"])
+    warm = warm_start(runs["warm"], cache_answers(runs["warm"]))
     assert warm is not None
     assert (warm.hits, warm.asked, warm.saved_s) == (1, 1, 37.712)
     assert {"reading the Python code (Dynamo)", "loading from torch's cache"} <= {phase for phase, _ in warm.done}
     assert "writing code (Inductor)" not in {phase for phase, _ in warm.done}
     assert sum(spent for _, spent in warm.done) <= warm.total_s
-    assert warm_start(runs["base"]) is None
+    assert warm_start(runs["base"], cache_answers(runs["base"])) is None
 
 
 def test_the_overview_says_what_the_caches_did(runs: dict[str, SessionReader]) -> None:

@@ -15,6 +15,8 @@ NOT_IN_TEXT = (
     "Nothing else is known of the run: no times, and of the rest what was printed. TORCH_TRACE writes a log that has all."
 )
 
+NOT_IN_DIRECTORY = "It begins with AOTAutograd's graphs: of Dynamo, breaks, guards and times there is nothing in it."
+
 
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much of the log was read, and what was not."""
@@ -27,6 +29,11 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         has = listed([f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8)
         text = f"{name} has {counted(records, 'message')} that torch printed for TORCH_LOGS: {has}."
         yield Fact("run", "notice" if found else "good", text, NOT_IN_TEXT, view="source")
+    elif told.get("format") == "debug_directory":
+        text = f"{name} is a directory that torch wrote for TORCH_COMPILE_DEBUG: {counted(records, 'file')}{whole}."
+        beside = told.get("beside") or []
+        more = f" torch wrote a log of the same run, which has more: fx-explorer {beside[0]}" if beside else ""
+        yield Fact("run", "notice" if found else "good", text, f"{NOT_IN_DIRECTORY}{more}", view="source")
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")

@@ -121,7 +121,7 @@ class LogReading:
             until = time.monotonic() + SEEN_AFTER_S
             with self._writer.transaction():
                 is_over = self._take(found, handles, until)
-                self._writer.set_meta("environment", self._compilations.environment)
+                self._write_counts()
             self._share_found = log.share_read
             self._tell(self.progress)
 

@@ -37,6 +37,16 @@ def compiled_without_dynamo(reader: SessionReader) -> list[str]:
     return list(dict.fromkeys(row.name.partition("#")[0] for row in reader.rows(model.Compilation) if "/" not in row.name))
 
 
+def not_decoded(reader: SessionReader) -> str:
+    """Return why there may be more in a log than its session has; empty for one that was read to its end, and for any
+    other session.
+    """
+    outcome = reader.meta("outcome")
+    if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
+        return ""
+    return "None so far: the log is still being read." if outcome is None else "The log was not read to its end."
+
+
 def damage(reader: SessionReader) -> list[str]:
     """Return what of the log could not be read or taken as torch wrote it, each in a few words; empty for a
     log that is whole, and for any other session.
@@ -50,4 +60,5 @@ def damage(reader: SessionReader) -> list[str]:
         (told.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
     )
     found = [f"{what}: {count:,}" for count, what in counts if count]
-    return [*found, "the packed file ends in the middle"] if told.get("is_cut_off") else found
+    found += ["the packed file ends in the middle"] if told.get("is_cut_off") else []
+    return [*found, "it was not read to its end"] if not_decoded(reader) else found

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
+from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.client.log_reading import LogReadingProcess
 from fx_explorer.model import Notice
 from fx_explorer.readers.torch_trace.read_log import LogReading
@@ -89,6 +91,13 @@ async def test_a_reading_that_is_stopped_keeps_what_was_found(log: Path) -> None
     assert first.text.startswith(("finding records", "decoding graphs"))
     outcome = await reading.cancel()
     assert outcome.kind == "cancelled"
+    with SessionReader(reading.session_path) as reader:
+        said = "\n".join(fact.text for fact in overview(reader))
+        assert "The reading of the log was stopped" in said
+        assert "it was not read to its end" in said
+        assert "all of them read" not in said
+        assert "No graph was made" not in said
+        assert why_no_kernels(reader) == "The log was not read to its end."
     with SessionReader(reading.session_path) as reader:
         assert reader.meta("outcome")["kind"] == "cancelled"
         assert reader.count(model.Compilation) > 0

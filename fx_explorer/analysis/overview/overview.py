@@ -15,7 +15,13 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.analysis.log_sessions import compiled_without_dynamo, is_debug_directory, is_log, tells_breaks
+from fx_explorer.analysis.log_sessions import (
+    compiled_without_dynamo,
+    is_debug_directory,
+    is_log,
+    not_decoded,
+    tells_breaks,
+)
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
@@ -109,7 +115,7 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
             yield _not_compiled(reader, compilation)
     if not figures.graphs:
         # While the capture goes on, a graph may still come.
-        if reader.meta("outcome") is not None:
+        if reader.meta("outcome") is not None and not not_decoded(reader):
             yield _no_graph(reader)
         return
     operations = captured_operations(reader, graphs_in_use(reader))

@@ -41,6 +41,10 @@ SEEN_AFTER_S = 0.25
 """How often what was found is shown to whoever looks at the session meanwhile."""
 
 
+DECODED_SEEN_AFTER_S = 1.0
+"""The same for what is decoded: whoever looks reads overview and outline again each time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far the reading of a log is."""
@@ -124,7 +128,7 @@ class LogReading:
         while not is_over:
             with self._writer.transaction():
                 is_over = self._take(found, handles) == "over"
-                self._writer.set_meta("environment", self._compilations.environment)
+                self._write_counts()
             self._share_found = log.share_read
             self._tell(self.progress)
 
@@ -188,15 +192,23 @@ class LogReading:
         """Decode what was put off, compilation by compilation. ``wanted`` says which comes next, by its id; 0: any."""
         left = {state.row.id: state for state in self._compilations.all}
         while left:
-            state = left.pop(wanted(), None) or left.pop(next(iter(left)))
             with self._writer.transaction():
-                self._decode(state)
-            self._decoded += 1
+                self._decode_some(left, wanted)
             self._tell(self.progress)
         with self._writer.transaction():
             self._finish()
             self._write_counts()
             self._writer.set_meta("outcome", Outcome("finished").to_json())
+
+    def _decode_some(self, left: dict[int, State], wanted: Callable[[], int]) -> None:
+        """Decode for a while, or the one that is wanted, which is seen at once."""
+        until = time.monotonic() + DECODED_SEEN_AFTER_S
+        is_wanted = False
+        while left and not is_wanted and time.monotonic() < until:
+            number = wanted()
+            is_wanted = number in left
+            self._decode(left.pop(number if is_wanted else next(iter(left))))
+            self._decoded += 1
 
     def _decode(self, state: State, *, is_over: bool = True) -> None:
         """Decode what was put off of a compilation, of which nothing more comes where it ``is_over``."""

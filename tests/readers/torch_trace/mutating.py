@@ -85,13 +85,13 @@ def changed(value: Any, chance: random.Random) -> Any:
 def of_bytes(found: list[bytes], chance: random.Random) -> bytes:
     data = bytearray(b"".join(found))
     for _ in range(chance.choice((1, 1, 3, 30))):
-        at = chance.randrange(len(data))
+        at = chance.randrange(len(data) + 1)
         if chance.random() < 0.5:
             data[at:at] = chance.choice(JUNK)
         elif chance.random() < 0.5:
             del data[at : at + chance.choice((1, 10, 1000))]
         else:
-            other = chance.randrange(len(data))
+            other = chance.randrange(len(data) + 1)
             data[at:at] = data[other : other + chance.choice((50, 5000))]
     return bytes(data)
 

@@ -7,10 +7,12 @@ more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks.break_cost import NO_COST
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
@@ -70,7 +72,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         return list(bench_facts(reader))
     if is_package(reader):
         return list(package_facts(reader))
-    figures = totals(reader)
+    figures, broken = totals(reader), distinct_breaks(reader)
     facts = [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
@@ -79,7 +81,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *nested_region_facts(reader),
         *_changed_by_hand(reader),
         *_other_variants(reader),
-        *_breaks(reader),
+        *_breaks(reader, broken),
         *_recompiles(reader, figures),
         *support_facts(reader),
         *backend_facts(reader),
@@ -92,7 +94,11 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *front_end_facts(reader),
         *stage_facts(reader),
     ]
-    return [*facts, *_first_look(reader, facts)]
+    look = list(_first_look(reader, facts, broken))
+    if look and broken and look[0].text == _look_at(_break(broken[0])):
+        # What to do about it is told there. Said twice, it would push the other breaks off the screen.
+        facts = [_break(broken[0], advises=False) if fact == _break(broken[0]) else fact for fact in facts]
+    return [*facts, *look]
 
 
 # graphs
@@ -158,7 +164,11 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact
     place = place_of_path(reader, compilation.file, compilation.line)
     if compilation.status == "failed":
         return Fact("graphs", "problem", f"{name} could not be compiled.", compilation.error, place, "graphs")
-    return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", compilation.error, place, "graphs")
+    # The error of what a break stopped is the text of that break.
+    stopped_by = reader.rows(model.GraphBreak, compilation=compilation.id)
+    last = stopped_by[-1] if stopped_by else None
+    why = f"The break at {in_file(last.file, last.line)} does it, see below." if last and last.file else compilation.error
+    return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", why, place, "graphs")
 
 
 def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
@@ -185,8 +195,7 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
-def _breaks(reader: SessionReader) -> Iterator[Fact]:
-    found = distinct_breaks(reader)
+def _breaks(reader: SessionReader, found: Sequence[DistinctBreak]) -> Iterator[Fact]:
     if not found:
         if reader.count(model.Graph):
             never = ": Python never had to step in" if _all_was_compiled(reader) else ""
@@ -198,11 +207,14 @@ def _breaks(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("breaks", "problem", f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.", view="breaks")
 
 
-def _break(one: DistinctBreak) -> Fact:
+def _break(one: DistinctBreak, *, advises: bool = True) -> Fact:
+    """Return the fact of a break: the line and what it costs; with ``advises``, torch's first hint."""
     where = in_file(one.file, one.line) if one.file else "somewhere"
     hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
     text = f"{where} cuts the graph{hits}: {one.in_words}."
-    detail = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
+    cost = one.cost.in_words if one.cost != NO_COST else ""
+    hint = one.hints[0] if one.hints and advises else ""
+    detail = " · ".join(part for part in (one.code, cost, hint) if part)
     return Fact("breaks", "problem", text, detail, one.place, "breaks")
 
 
@@ -328,7 +340,19 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
     yield Fact("time", "good", f"Compiling took {seconds(times.total_s)}.", "; ".join(told), view="time")
 
 
-def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
+def _look_at(fact: Fact) -> str:
+    return f"Look first at: {fact.text}"
+
+
+def _costliest(one: DistinctBreak, breaks: int) -> Fact:
+    """Return the fact that this break costs most, how much, and torch's advice."""
+    cost = f"The costliest of {breaks} breaks" if breaks > 1 else "What it costs"
+    advice = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
+    detail = "\n".join(filter(None, (f"{cost}: {one.cost.in_words}.", advice)))
+    return Fact("next", "problem", _look_at(_break(one)), detail, one.place, "breaks")
+
+
+def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]) -> Iterator[Fact]:
     """Yield the worst problem, else a question about the device, else the first notice, else what
     is worth seeing.
 
@@ -341,11 +365,13 @@ def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
         return
     problems = [fact for fact in facts if fact.severity == "problem"]
     notices = [fact for fact in facts if fact.severity == "notice" and fact.topic != "front_ends"]
-    if problems:
+    if problems and broken and problems[0] == _break(broken[0]):
+        yield _costliest(broken[0], len(broken))
+    elif problems:
         worst, said = problems[0], model.Outcome.from_json(outcome).message
-        yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail or said, worst.place, worst.view)
+        yield replace(worst, topic="next", text=_look_at(worst), detail=worst.detail or said)
     elif asked := first_question(facts):
-        yield Fact("next", "notice", f"Look first at: {asked.text}", asked.detail, asked.place, asked.view)
+        yield Fact("next", "notice", _look_at(asked), asked.detail, asked.place, asked.view)
     elif notices:
         first = notices[0]
         yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)

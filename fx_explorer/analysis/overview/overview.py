@@ -124,11 +124,20 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
-        yield Fact("graphs", "notice", f"The code became {found}: it was cut at {lines}, listed below.", view="graphs")
+        text = f"The code became {found}: it was cut at {lines}, listed below."
+        yield Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
     else:
         reason = f"{counted(frames, 'function')} compiled"
         reason += f", {counted(figures.recompiles, 'time')} again for other inputs" if figures.recompiles else ""
-        yield Fact("graphs", "good", f"The code became {found} ({reason}), none of them cut.", view="graphs")
+        text = f"The code became {found} ({reason}), none of them cut."
+        yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+
+
+def _names_in_words(compilations: Sequence[model.Compilation]) -> str:
+    """Return what torch's names of these compilations mean; empty where there is only one."""
+    if len(compilations) < 2:
+        return ""
+    return "[1/0] is torch's name of a compilation: function 1, compiled the first time; [1/1] is the same function, compiled again."
 
 
 def _all_was_compiled(reader: SessionReader) -> bool:

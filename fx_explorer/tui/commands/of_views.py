@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "overview": (("line.follow", "go there"),),
+    "overview": (("line.follow", "go there"), ("breaks.fix", "fix")),
     "source": (
         ("line.follow", "links"),
         ("place.inspect", "facts"),

@@ -96,7 +96,7 @@ class Edits:
         dialog = options_dialog(reader, worker, trials, keymap, follows=follows, ask_first=ask_first)
         return await ask(self.app, dialog)
 
-    @conversation("again from", "choose where to set out from")
+    @conversation("compile again", "choose where to set out from")
     async def again_from(self) -> None:
         waiting = self._stepping.at_rest()
         if waiting is None:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import islice
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.break_cost import NO_COST
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
@@ -25,6 +24,7 @@ from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
+from fx_explorer.analysis.overview.facts.break_facts import break_fact, costliest_fact, look_at, stopped_by
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
@@ -95,9 +95,9 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *stage_facts(reader),
     ]
     look = list(_first_look(reader, facts, broken))
-    if look and broken and look[0].text == _look_at(_break(broken[0])):
+    if look and broken and look[0].text == look_at(break_fact(broken[0])):
         # What to do about it is told there. Said twice, it would push the other breaks off the screen.
-        facts = [_break(broken[0], advises=False) if fact == _break(broken[0]) else fact for fact in facts]
+        facts = [break_fact(broken[0], advises=False) if fact == break_fact(broken[0]) else fact for fact in facts]
     return [*facts, *look]
 
 
@@ -137,7 +137,7 @@ def _names_in_words(compilations: Sequence[model.Compilation]) -> str:
     """Return what torch's names of these compilations mean; empty where there is only one."""
     if len(compilations) < 2:
         return ""
-    return "[1/0] is torch's name of a compilation: function 1, compiled the first time; [1/1] is the same function, compiled again."
+    return "[1/0] is torch's name: function 1, compiled the first time; [1/1] is the same function, compiled again."
 
 
 def _all_was_compiled(reader: SessionReader) -> bool:
@@ -173,10 +173,7 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact
     place = place_of_path(reader, compilation.file, compilation.line)
     if compilation.status == "failed":
         return Fact("graphs", "problem", f"{name} could not be compiled.", compilation.error, place, "graphs")
-    # The error of what a break stopped is the text of that break.
-    stopped_by = reader.rows(model.GraphBreak, compilation=compilation.id)
-    last = stopped_by[-1] if stopped_by else None
-    why = f"The break at {in_file(last.file, last.line)} does it, see below." if last and last.file else compilation.error
+    why = stopped_by(reader, compilation) or compilation.error
     return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", why, place, "graphs")
 
 
@@ -187,7 +184,10 @@ def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
     gates = listed(dict.fromkeys(f"after {model.GATE_WORDS[one.gate]}" for one in done if one.gate))
     where = f" {gates}" if gates else ""
     text = f"This was changed by hand{where}: {listed(one.title for one in done)}."
-    yield Fact("graphs", "notice", text, "From there on it is not what torch alone would have done.", view="graphs")
+    detail = "From there on it is not what torch alone would have done."
+    if any(one.kind == "setting" for one in done):
+        detail += " Compile again without it to see what it changed."
+    yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
 def _other_variants(reader: SessionReader) -> Iterator[Fact]:
@@ -211,20 +211,9 @@ def _breaks(reader: SessionReader, found: Sequence[DistinctBreak]) -> Iterator[F
             yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
         return
     for one in islice(found, SHOWN_AT_MOST):
-        yield _break(one)
+        yield break_fact(one)
     if len(found) > SHOWN_AT_MOST:
         yield Fact("breaks", "problem", f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.", view="breaks")
-
-
-def _break(one: DistinctBreak, *, advises: bool = True) -> Fact:
-    """Return the fact of a break: the line and what it costs; with ``advises``, torch's first hint."""
-    where = in_file(one.file, one.line) if one.file else "somewhere"
-    hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-    text = f"{where} cuts the graph{hits}: {one.in_words}."
-    cost = one.cost.in_words if one.cost != NO_COST else ""
-    hint = one.hints[0] if one.hints and advises else ""
-    detail = " · ".join(part for part in (one.code, cost, hint) if part)
-    return Fact("breaks", "problem", text, detail, one.place, "breaks")
 
 
 def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
@@ -349,18 +338,6 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
     yield Fact("time", "good", f"Compiling took {seconds(times.total_s)}.", "; ".join(told), view="time")
 
 
-def _look_at(fact: Fact) -> str:
-    return f"Look first at: {fact.text}"
-
-
-def _costliest(one: DistinctBreak, breaks: int) -> Fact:
-    """Return the fact that this break costs most, how much, and torch's advice."""
-    cost = f"The costliest of {breaks} breaks" if breaks > 1 else "What it costs"
-    advice = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
-    detail = "\n".join(filter(None, (f"{cost}: {one.cost.in_words}.", advice)))
-    return Fact("next", "problem", _look_at(_break(one)), detail, one.place, "breaks")
-
-
 def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]) -> Iterator[Fact]:
     """Yield the worst problem, else a question about the device, else the first notice, else what
     is worth seeing.
@@ -374,13 +351,13 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[D
         return
     problems = [fact for fact in facts if fact.severity == "problem"]
     notices = [fact for fact in facts if fact.severity == "notice" and fact.topic != "front_ends"]
-    if problems and broken and problems[0] == _break(broken[0]):
-        yield _costliest(broken[0], len(broken))
+    if problems and broken and problems[0] == break_fact(broken[0]):
+        yield costliest_fact(broken[0], len(broken))
     elif problems:
         worst, said = problems[0], model.Outcome.from_json(outcome).message
-        yield replace(worst, topic="next", text=_look_at(worst), detail=worst.detail or said)
-    elif asked := first_question(facts):
-        yield Fact("next", "notice", _look_at(asked), asked.detail, asked.place, asked.view)
+        yield replace(worst, topic="next", text=look_at(worst), detail=worst.detail or said)
+    elif asked := first_question(list(facts)):
+        yield Fact("next", "notice", look_at(asked), asked.detail, asked.place, asked.view)
     elif notices:
         first = notices[0]
         yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)

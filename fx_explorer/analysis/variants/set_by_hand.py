@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.options.settings import read_settings
 from fx_explorer.analysis.variants.variant_starts import VariantStart, variant_starts
-from fx_explorer.model import GATE_WORDS, Gate
+from fx_explorer.model import Gate
 from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader
 
@@ -32,16 +32,21 @@ class Without:
 
     start: VariantStart
     settings: dict[str, object]
-    title: str
-    """What was set: ``inductor.max_fusion_size = 8``."""
+    had: dict[str, object]
+    """What was set by hand, and is left out."""
+
+    @property
+    def title(self) -> str:
+        """Return what is left out: ``max_fusion_size = 8``."""
+        return ", ".join(f"{name.partition('.')[2] or name} = {python_text(value)}" for name, value in self.had.items())
 
     @property
     def words(self) -> str:
-        return f"[{self.start.compilation}] without {self.title}"
+        return f"without {self.title} · [{self.start.compilation}]"
 
     @property
     def detail(self) -> str:
-        return f"from {GATE_WORDS[self.start.gate]}, and compared with what there is"
+        return "and compare"
 
 
 def without_what_was_set(reader: SessionReader, done: Iterable[SetByHand]) -> Iterator[Without]:
@@ -55,7 +60,7 @@ def without_what_was_set(reader: SessionReader, done: Iterable[SetByHand]) -> It
         settings = {name: before[name] for name in one.settings if name in before}
         if not settings:
             continue
-        title = ", ".join(f"{name} = {python_text(one.settings[name])}" for name in settings)
+        had = {name: one.settings[name] for name in settings}
         for start in starts:
             if start.gate == one.gate and one.compilation in ("", start.compilation):
-                yield Without(start, settings, title)
+                yield Without(start, settings, had)

@@ -165,7 +165,8 @@ class Edits:
                 row for name, row in rows.items() if name not in known and root_name(name) == root_name(start.compilation)
             ]
             if reader and newest:
-                screen = CompareScreen(reader, rows[start.compilation], newest[-1], self._services.explorer.keymap)
+                keymap = self._services.explorer.keymap
+                screen = CompareScreen(reader, rows[start.compilation], newest[-1], keymap, left_had=without.had)
                 await self.app.push_screen(screen)
 
         start, reader = without.start, self._services.stepped_session

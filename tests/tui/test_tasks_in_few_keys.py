@@ -14,6 +14,7 @@ from fx_explorer.model import CaptureRequest, Changes, Command, Notice, Setting
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.fixes import FixScreen
+from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_fixes import SOURCE, ends_as, write_session
 from tests.tui.test_live_capture import FakeCapture, step
@@ -159,3 +160,22 @@ async def test_what_was_not_set_by_hand_is_not_offered_to_be_left_out(open_app: 
         assert "[0/0] from the joint graph" in driver.screen
         assert "without" not in driver.screen
         capture.end()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_source_names_the_keys_to_a_line_and_to_what_is_below_its_kernel(
+    open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    async with open_app(tmp_path / "s.fxs", size=size) as driver:
+        await driver.press("2")
+        await driver.until(lambda: "/ find  p k below the kernel" in driver.screen)
+
+
+async def test_a_saved_tensor_says_which_lines_need_it_in_the_backward(open_app: OpenApp, tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    async with open_app(tmp_path / "s.fxs", size=(120, 40)) as driver:
+        await driver.press("7")
+        await driver.until(lambda: "in the backward" in driver.screen and "needed by  " in driver.screen)
+        said = next(line for line in driver.screen.splitlines() if "needed by  " in line)
+        assert "mlp.py:" in said or "no line of yours (" in said

@@ -8,6 +8,8 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
     "overview": (("line.follow", "go there"), ("breaks.fix", "fix")),
     "source": (
         ("line.follow", "links"),
+        ("find.in_pane", "find"),
+        ("preset.below", "below the kernel"),
         ("place.inspect", "facts"),
         ("place.edit", "edit"),
         ("pane.document", "document"),

@@ -110,6 +110,11 @@ class FactList(LineView):
         return self._facts[self.fact_index] if self._facts else None
 
     @property
+    def is_on_a_break(self) -> bool:
+        """Return whether the fact under the cursor is about graph breaks that there are."""
+        return self.fact is not None and self.fact.view == "breaks" and self.fact.severity != "good"
+
+    @property
     def fact_index(self) -> int:
         return self._lines[self.cursor].fact if self.cursor < len(self._lines) else 0
 
@@ -200,12 +205,14 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
 
 
 def leads_to(fact: Fact) -> str:
-    """Return where enter goes, in words: ``model.py:32``, ``4 breaks``."""
+    """Return where enter goes, in words: ``model.py:32``, ``breaks (key 4)``. A number before the name
+    would be read as a count: ``4 breaks``.
+    """
     if fact.difference:
         return "what differs"
     if fact.place:
         return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
-    keys = {view: f"{i} {label}" for i, (view, label, _) in enumerate(VIEWS, start=1)}
-    keys |= {view: f"{key} {label}" for view, key, label, _ in MORE_VIEWS}
+    keys = {view: f"{label} (key {i})" for i, (view, label, _) in enumerate(VIEWS, start=1)}
+    keys |= {view: f"{label} (keys {key})" for view, key, label, _ in MORE_VIEWS}
     return keys.get(name, "") if name != "overview" else ""

@@ -426,6 +426,14 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         table = self._view_widgets.get("breaks")
         return table.position if isinstance(table, TablePane) else 0
 
+    @property
+    def place_of_break_told(self) -> Place | None:
+        """Return the line of the break that the overview's cursor is on; None in another view, and on
+        another fact.
+        """
+        on_it = self.view == "overview" and self.facts.is_on_a_break and self.facts.fact
+        return on_it.place if on_it else None
+
     async def show_below(self) -> None:
         """Show what is below the kernel that the cursor is on."""
         raise NotImplementedError
@@ -569,6 +577,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     def _without(self, place: Place | None) -> tuple[str, ...]:
         """Return the commands of the view that do nothing for the row under the cursor."""
+        if self.view == "overview":
+            return () if self.facts.is_on_a_break else ("breaks.fix",)
         if self.view not in ("breaks", "guards", "kernels", "sizes"):
             return ()
         if place is None:

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
-import tempfile
 from pathlib import Path
 
-from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.client.trust import LOADS
-from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.logs.followed_log import followed_log, is_on_terminal
+from fx_explorer.command_line.logs.given_log import given_log
+from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
-from fx_explorer.highlight import printable
 from fx_explorer.readers.debug_directory.found import is_debug_directory
 from fx_explorer.session import SessionReader
-from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -30,9 +27,6 @@ TAKE_NO_SESSION = ("capture", "run", "dynamic")
 
 SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
 """Commands that have something to say of a package of AOTInductor. The others need a graph, or call the program."""
-
-SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules")
-"""Commands that have something to say of a TORCH_TRACE log."""
 
 
 def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> None:
@@ -60,14 +54,14 @@ def _resolved(command: str, target: str, arguments: argparse.Namespace, until: c
     if target == "-":
         from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 
-        return _log(command, STANDARD_INPUT, arguments, until)
+        return given_log(command, STANDARD_INPUT, arguments, until)
     file, name = split_target(target)
     if file is not None and file.is_dir() and is_debug_directory(file):
-        return _log(command, file, arguments, until)
+        return given_log(command, file, arguments, until)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
     if kind_of_file(file).kind in ("log", "torch_logs"):
-        return _log(command, file, arguments, until)
+        return given_log(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
             SessionReader(file).close()  # what cannot be read is told first
@@ -98,62 +92,9 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
             f"{file} is a package of AOTInductor: it holds compiled code, and no program that fx-explorer {command} could "
             f"work on. Give the program that it was made of. Its code is shown by: fx-explorer {file}"
         )
-    session = _place_of_session(file, arguments, until)
+    session = place_of_session(file, arguments, until)
     write_package_session(archive, session)
     return session
-
-
-def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
-    """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
-    needs the program, or what only a capture finds out.
-    """
-    from fx_explorer.readers.debug_directory import read_directory  # not needed for Python files, all of them
-    from fx_explorer.readers.torch_logs import read_text
-    from fx_explorer.readers.torch_trace import read_log
-    from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
-    from fx_explorer.readers.torch_trace.texts import TextsOfLog
-
-    if command not in SHOW_LOGS or _tries(arguments):
-        raise UsageError(
-            f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
-            f"the log with: fx-explorer {log}"
-        )
-    if log == STANDARD_INPUT and sys.stdin.isatty():
-        raise UsageError("- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -")
-    save: Path | None = getattr(arguments, "save", None)
-    output = session_file(save, force=arguments.force, never=(log,)) if save else None
-    if output:
-        output.check()
-    is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    is_printed = log != STANDARD_INPUT and (log.is_dir() or kind_of_file(log).kind == "torch_logs")
-    if command == "explore" and not output and is_shown and not is_printed:
-        arguments.reads_log = log  # while the app shows what was found
-        return None
-    session = _place_of_session(log, arguments, until)
-    if is_printed:
-        (read_directory if log.is_dir() else read_text)(log, session)
-    else:
-        read_log(log, session, leave_texts=True)
-        tell_where_texts_lie(session, TextsOfLog(log))
-    if output is None:
-        return session
-    copy_session(session, output)
-    sys.stderr.write(f"fx-explorer: saved {printable(str(output.path))}\n")
-    arguments.is_saved = True
-    return output.path
-
-
-def _place_of_session(file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
-    """Return where the session that stands for ``file`` goes, which is told by the name of ``file``."""
-    folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
-    session = Path(folder) / f"{file.name.partition('.')[0].strip('-') or 'log'}.fxs"
-    arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
-    return session
-
-
-def _tries(arguments: argparse.Namespace) -> bool:
-    """Return whether the program would be run to try a fix."""
-    return any(getattr(arguments, name, None) not in (None, False) for name in ("trying", "together", "apply"))
 
 
 def _is_to_be_looked_at(file: Path) -> bool:

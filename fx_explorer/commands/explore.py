@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
-from fx_explorer.command_line.followed_log import is_on_terminal
 from fx_explorer.command_line.given_files import resolve_files
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.logs.followed_log import is_on_terminal
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.command_line.unused_options import refuse_capture_options

@@ -24,9 +24,9 @@ from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.screens.step_record import StepScreen
-from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import footer_commands
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.find_bar import FindBar
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
 
 OWNERS = [

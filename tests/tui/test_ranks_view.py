@@ -10,7 +10,7 @@ from fx_explorer.errors import SessionError
 from fx_explorer.ranks.compared import compare
 from fx_explorer.tui.ranks.app import CompareTwo, RanksApp
 from fx_explorer.tui.ranks.state import RanksState
-from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 COLOURS = 8
 """Kinds ``kernel-0`` … of palette.py; every eighth kernel has the same."""

@@ -9,7 +9,7 @@ from math import ceil
 
 from fx_explorer.analysis.heat.source_heat import LineHeat
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
-from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 

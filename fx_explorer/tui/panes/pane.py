@@ -33,12 +33,12 @@ from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
-from fx_explorer.tui.widgets.code_view import CodeView
-from fx_explorer.tui.widgets.line_painter import Piece
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, folded
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
-from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.heat.source_heat import LineHeat

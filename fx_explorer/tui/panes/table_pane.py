@@ -34,8 +34,8 @@ from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, 
 from fx_explorer.tui.views.reads import FAILED, READING, Reads
 from fx_explorer.tui.views.trees.folding import Folding, row_around
 from fx_explorer.tui.widgets import row_list
-from fx_explorer.tui.widgets.code_view import CodeView
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 

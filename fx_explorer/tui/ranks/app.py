@@ -29,9 +29,9 @@ from fx_explorer.tui.ranks.state import COLUMNS, RankRow, RanksState
 from fx_explorer.tui.terminal.background.answers import Answers
 from fx_explorer.tui.terminal.background.driver import AskedDriver
 from fx_explorer.tui.theme import THEMES, default_theme
-from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.footer_line import key_content
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList, Rows
 

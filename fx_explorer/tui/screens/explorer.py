@@ -43,7 +43,7 @@ from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.views.reads import DOCUMENT_READS, FIND_READS
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 
 LINES_AT_ONCE = 1_000
 """An answer of so many lines is written before the next frame."""

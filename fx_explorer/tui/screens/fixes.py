@@ -44,8 +44,8 @@ from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.rows.fixes import COLUMNS, fix_row, good_words, question, shown, title_of, told, why_not_written
 from fx_explorer.tui.unreadable import TellsUnreadable
-from fx_explorer.tui.widgets.diff_view import DiffView
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.diff_view import DiffView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 

@@ -53,9 +53,9 @@ from fx_explorer.tui.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.reads import OUTLINE_READS, OVERVIEW_READS, READING, UNREADABLE
 from fx_explorer.tui.views.table import Table
-from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.find_bar import FindBar
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar

@@ -23,7 +23,7 @@ from fx_explorer.tui.kernel_marks.kernel_colours import MORE, kernel_numbers
 from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
-from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 NAME_CELLS = 28

@@ -15,7 +15,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 from fx_explorer.tui.pictures.neighbourhood.columns import Key
 from fx_explorer.tui.pictures.neighbourhood.layout import Box, Picture
-from fx_explorer.tui.widgets.line_painter import Piece, cut_cells
+from fx_explorer.tui.widgets.lines.line_painter import Piece, cut_cells
 
 NORTH, EAST, SOUTH, WEST = 1, 2, 4, 8
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from rich.cells import cell_len
 
 from fx_explorer.highlight import TAB_SIZE
-from fx_explorer.tui.widgets.line_painter import Piece, cut_cells
+from fx_explorer.tui.widgets.lines.line_painter import Piece, cut_cells
 
 CELLS_A_LEVEL = 2
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.cells import cell_len
 
 from fx_explorer.highlight import TAB_SIZE, Lines, printable
-from fx_explorer.tui.widgets.line_painter import Piece, crop
-from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, WrappedRows, hanging
+from fx_explorer.tui.widgets.lines.line_painter import Piece, crop
+from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, WrappedRows, hanging
 
 Annotation = Piece | list[Piece]
 """One text, or several side by side."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer.highlight import Lines, printable
-from fx_explorer.tui.widgets.code_view import CodeView
-from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 SIGNS = {"+": "good", "-": "bad"}
 

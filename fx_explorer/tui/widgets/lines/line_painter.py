@@ -20,7 +20,7 @@ from fx_explorer.tui.palette import CURSOR, MARKED, Palette
 from fx_explorer.tui.widgets import scroll_track
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.widgets.line_canvas import LineCanvas
+    from fx_explorer.tui.widgets.lines.line_canvas import LineCanvas
 
 Piece = tuple[str, str]
 """A text and its kind: a Kind of highlight.py or a tone of palette.py."""

@@ -53,7 +53,7 @@ def test_the_function_is_named_as_the_user_does_with_its_line_and_the_phase_coun
     for notice in (ended("schedule"), begun("schedule")):
         compiling.hear(notice)
     CLOCK[0] = 3.5
-    assert compiling.words() == f"{bar('schedule')} rest of step after line 4 train.py:31 · fusing for 3.5 s"
+    assert compiling.words() == f"{bar('schedule')} rest of step after line 4 of train.py · fusing for 3.5 s"
 
 
 def test_a_compilation_that_is_made_again_says_why(compiling: BeingCompiled) -> None:
@@ -67,8 +67,25 @@ def test_kernels_that_are_built_side_by_side_are_one_phase_until_the_last_is_bui
     """Threads that build them name no compilation."""
     for notice in (begun("kernel"), begun("kernel", ""), begun("kernel", ""), ended("kernel", ""), ended("kernel", "")):
         compiling.hear(notice)
-    assert "step after line 4 train.py:31 · building kernels" in compiling.words()
+    assert "step after line 4 of train.py · building kernels" in compiling.words()
     compiling.hear(ended("kernel"))
+    CLOCK[0] += 1
+    assert compiling.words() == "running train.py"
+
+
+def test_whatever_the_last_phase_was_a_compilation_that_has_ended_leaves_the_line_to_the_program(
+    compiling: BeingCompiled, tmp_path: Path
+) -> None:
+    """A backend other than Inductor builds no kernels, an inspection neither, and what fails ends anywhere."""
+    for notice in (Notice("compilation", compilation="0/0"), begun("dynamo"), ended("dynamo")):
+        compiling.hear(notice)
+    CLOCK[0] = 60.0
+    assert "rest of step after line 4 of train.py · compiling for 60.0 s" in compiling.words(), (
+        "it has not ended, and is in no phase"
+    )
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.update(model.Compilation(1, "0/0", 0, 0, "step", "/p/train.py", 31, status="failed"))
+    compiling.hear(Notice("compilation", compilation="0/0"))
     assert compiling.words() == "running train.py"
 
 

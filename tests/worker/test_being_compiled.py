@@ -80,9 +80,7 @@ def test_whatever_the_last_phase_was_a_compilation_that_has_ended_leaves_the_lin
     for notice in (Notice("compilation", compilation="0/0"), begun("dynamo"), ended("dynamo")):
         compiling.hear(notice)
     CLOCK[0] = 60.0
-    assert "rest of step after line 4 of train.py · compiling for 60.0 s" in compiling.words(), (
-        "it has not ended"
-    )
+    assert "rest of step after line 4 of train.py · compiling for 60.0 s" in compiling.words(), "it has not ended"
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.update(model.Compilation(1, "0/0", 0, 0, "step", "/p/train.py", 31, status="failed"))
     compiling.hear(Notice("compilation", compilation="0/0"))

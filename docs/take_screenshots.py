@@ -34,13 +34,13 @@ class Picture:
 
 PICTURES = {
     "overview": Picture("graph_breaks"),
-    "linked": Picture("transformer", ("2", "o"), at="F.gelu", size=(160, 44)),
-    "backward": Picture("transformer", ("2", "F", "o", "slash", *"erf", "enter")),
+    "linked": Picture("transformer", ("2", "o", "o"), at="F.gelu", size=(160, 44)),
+    "backward": Picture("transformer", ("2", "p", "b", "o", "o", "slash", *"erf", "enter")),
     "breaks": Picture("graph_breaks", ("4",)),
     "time": Picture("transformer", ("9",)),
     "below": Picture(
         "transformer",
-        ("6", "slash", *"gelu", "enter", "escape", "U", "slash", *"erf", "enter", "escape"),
+        ("6", "slash", *"gelu", "enter", "escape", "p", "k", "slash", *"erf", "enter", "escape"),
         size=(200, 44),
         gpu="h100",
     ),
@@ -48,9 +48,13 @@ PICTURES = {
         "transformer", ("2", "tab", "slash", *"rsqrt_1", "enter", "escape", "p", "n"), size=(200, 36), gpu="h100"
     ),
     "configurations": Picture(
-        "transformer", ("6", "slash", *"native_layer", "enter", "escape", "u"), size=(120, 36), gpu="h100"
+        "transformer", ("6", "slash", *"native_layer", "enter", "escape", "v", "c"), size=(120, 36), gpu="h100"
     ),
 }
+
+
+BUILDING = {("p", "k"), ("v", "c")}
+"""Keys that compile a kernel."""
 
 
 def captured(sample: str, gpu: str, folder: Path) -> Path:
@@ -74,10 +78,12 @@ async def svg_of(session: Path, picture: Picture) -> str:
     app = ExplorerApp(session=session)
     async with app.run_test(size=picture.size) as pilot:
         await settle(pilot)
+        before = ""
         for key in keys_to(picture):
             await pilot.press(key)
-            if key in ("U", "u"):
-                await settle(pilot)  # a kernel is compiled
+            if (before, key) in BUILDING:
+                await settle(pilot)
+            before = key
         await settle(pilot)
         return app.export_screenshot(title="fx-explorer")
 

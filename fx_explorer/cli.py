@@ -30,9 +30,11 @@ COMMANDS: dict[str, str] = {
     "report": "tell what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
+    "ranks": "say where the ranks of a job agree, and where they first diverge, from their TORCH_TRACE logs",
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
     "bench": "measure whether compiling pays: backends, modes and batch sizes beside the uncompiled program",
     "ledger": "account for the time of one call: guards, kernels, breaks, autograd; line by line beside uncompiled",
+    "modules": "show your modules as a tree: breaks, operations, kernels, time, saved bytes and compile time of each",
     "memory": "say what a training step needs at its peak, what makes it up, and what is held kernel after kernel",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
@@ -42,14 +44,15 @@ COMMANDS: dict[str, str] = {
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }
-"""Name → one line of help. The module is ``fx_explorer.commands.NAME``, imported when it is
-chosen.
-"""
+"""Name → one line of help. Its module (``module_of``) is imported when it is chosen."""
+
+FOLDERS: dict[str, tuple[str, ...]] = {"costs": ("ledger", "memory", "modules")}
+"""Folder of commands/ → the commands in it; the others are in none."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options"),
+    "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
     "improve": ("fix", "dynamic", "diff", "check"),
-    "measure": ("bench", "ledger", "memory"),
+    "measure": ("bench", "ledger", "memory", "modules"),
     "backends": ("backends", "support"),
     "fx-explorer itself": ("keys", "doctor", "recover"),
 }
@@ -137,11 +140,17 @@ def _dispatch(words: list[str]) -> int:
     return _run("explore", words)
 
 
+def module_of(name: str) -> str:
+    """Return the name of the module of a command."""
+    folder = next((f"{folder}." for folder, names in FOLDERS.items() if name in names), "")
+    return f"fx_explorer.commands.{folder}{name}"
+
+
 def _run(name: str, words: list[str]) -> int:
     """Parse the words of a command and run it. A fault that a damaged session explains is raised as
     NotASessionError.
     """
-    command: Subcommand = importlib.import_module(f"fx_explorer.commands.{name}")
+    command: Subcommand = importlib.import_module(module_of(name))
     prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
     parser = HelpParser(prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_arguments(parser)

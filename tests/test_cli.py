@@ -36,7 +36,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
 def test_every_command_has_help_and_the_two_functions(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module = importlib.import_module(f"fx_explorer.commands.{name}")
+    module = importlib.import_module(cli.module_of(name))
     assert callable(module.run)
     module.add_arguments(ArgumentParser())
     with pytest.raises(SystemExit) as ended:
@@ -48,7 +48,7 @@ def test_every_command_has_help_and_the_two_functions(name: str, capsys: pytest.
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
 def test_what_may_be_left_out_of_a_command_line_was_not_given(name: str) -> None:
     parser = ArgumentParser()
-    importlib.import_module(f"fx_explorer.commands.{name}").add_arguments(parser)
+    importlib.import_module(cli.module_of(name)).add_arguments(parser)
     required = [action.dest for action in parser._actions if not action.option_strings and action.nargs not in ("?", "*")]
     assert cli._given_options(parser, ["1"] * len(required)) == frozenset(required)
 
@@ -57,7 +57,7 @@ def test_a_module_with_a_run_function_is_a_command_or_a_helper_of_one() -> None:
     """A command that is not in the table could not be reached."""
     commands = Path(cli.__file__).parent / "commands"
     defining = {
-        path.stem for path in commands.glob("*.py") if re.search(r"^def add_arguments\(", path.read_text(), re.MULTILINE)
+        path.stem for path in commands.rglob("*.py") if re.search(r"^def add_arguments\(", path.read_text(), re.MULTILINE)
     }
     assert defining == set(cli.COMMANDS)
 
@@ -200,7 +200,7 @@ def test_options_of_ours_may_stand_between_the_script_and_its_own_arguments(monk
 @pytest.mark.parametrize("command", ["capture", "report", "run"])
 def test_a_file_whose_name_begins_with_a_dash_stands_after_two(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Namespace] = []
-    monkeypatch.setattr(f"fx_explorer.commands.{command}.run", lambda arguments: seen.append(arguments) or 0)
+    monkeypatch.setattr(f"{cli.module_of(command)}.run", lambda arguments: seen.append(arguments) or 0)
     assert cli.main([command, "-o", "s.fxs", "--", "-x.py"]) == 0
     assert (seen[0].target, str(seen[0].output)) == ("-x.py", "s.fxs")
     if command == "run":

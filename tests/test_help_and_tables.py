@@ -14,7 +14,7 @@ from fx_explorer import cli
 from fx_explorer.command_line.help.parser import HelpParser, emphasised, split_examples
 from fx_explorer.command_line.tables import columns
 from fx_explorer.command_line.tables.columns import Columns
-from fx_explorer.command_line.tables.fitting import fitted
+from fx_explorer.command_line.tables.fitting import fitted, paragraphs_fitted
 from fx_explorer.commands.keys import as_text
 from fx_explorer.tui.commands import COMMANDS
 
@@ -41,7 +41,7 @@ def examples() -> list[tuple[str, str]]:
     """Command and words of every example in a help, without what explains it."""
     found = []
     for name in cli.COMMANDS:
-        epilog = importlib.import_module(f"fx_explorer.commands.{name}").EPILOG
+        epilog = importlib.import_module(cli.module_of(name)).EPILOG
         for line in split_examples(epilog)[0].splitlines()[1:]:
             words = re.split(r" {2,}| \| ", line.strip())[0]
             found.append((name, words))
@@ -55,7 +55,7 @@ def test_every_example_is_a_command_line_that_can_be_read(name: str, line: str) 
     command = words[1] if words[1] in cli.COMMANDS else "explore"
     own = words[2:] if words[1] in cli.COMMANDS else words[1:]
     parser = HelpParser("fx-explorer", exit_on_error=False)
-    importlib.import_module(f"fx_explorer.commands.{command}").add_arguments(parser)
+    importlib.import_module(cli.module_of(command)).add_arguments(parser)
     parser.parse_args(own[: own.index("--")] if "--" in own else own)
 
 
@@ -134,3 +134,16 @@ def test_a_path_is_not_broken_and_colours_do_not_count() -> None:
     assert path in fitted(f"  file    {path}", 40).split()
     coloured = "\x1b[32m✓ torch\x1b[0m  " + "x" * 30
     assert fitted(coloured, 40) == coloured
+
+
+TABLE = "kernel   bytes     of all of them together\nk_0     1.2 kB     the longest of the rows there are\n"
+SENTENCE = "    A sentence that is longer than the terminal is wide goes on below.\n"
+
+
+def test_sentences_go_on_and_tables_stay() -> None:
+    assert paragraphs_fitted(TABLE + SENTENCE, 40).splitlines() == [
+        *TABLE.splitlines(),
+        "    A sentence that is longer than the",
+        "    terminal is wide goes on below.",
+    ]
+    assert paragraphs_fitted(TABLE + SENTENCE, None) == TABLE + SENTENCE

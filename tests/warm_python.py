@@ -74,7 +74,8 @@ def _import_with_compiler() -> None:
     hooks = importlib.import_module("fx_explorer.capture.recorder").HOOKS.values()
     for module in (*MODULES, *(f"fx_explorer.capture.{module}" for module, _ in hooks)):
         importlib.import_module(module)
-    importlib.import_module("fx_explorer.worker.users_code").UsersCode().modules()  # looks at the files of all modules, once
+    users_code = importlib.import_module("fx_explorer.worker.users.users_code")
+    users_code.UsersCode().modules()  # looks at the files of all modules, once
     importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
     importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()  # asks the processor and the C++ compiler, once
     importlib.import_module("torch._inductor.fx_passes.post_grad").lazy_init()  # traces its patterns, once

@@ -7,7 +7,8 @@ from typing import Literal
 
 from fx_explorer.analysis.documents import Place
 
-Severity = Literal["good", "notice", "problem"]
+Severity = Literal["good", "changed", "notice", "problem"]
+"""``changed`` is neither good nor bad: it differs from the capture before."""
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
@@ -15,10 +16,13 @@ View = Literal[
 ]  # fmt: skip
 
 Topic = Literal[
-    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "call", "bench", "front_ends", "stages",
-    "next",
+    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "caches", "call", "bench", "front_ends",
+    "stages", "next", "old", "since",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
+
+OF_FILES = "files"
+"""The difference of the user's files, between when they were captured and now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,7 @@ class Fact:
     place: Place | None = None
     """Where enter goes. If None, ``view`` is the view that says more."""
     view: View | None = None
+    difference: str = ""
+    """Which difference enter shows: what a line of the card "since the last capture" is about (its ``Aspect``),
+    or ``OF_FILES``. It comes before ``place`` and ``view``.
+    """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fx_explorer import model
 from fx_explorer.session import SessionReader
 
 NOTHING_SAVED = (
@@ -14,6 +15,36 @@ NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Ca
 def is_log(reader: SessionReader) -> bool:
     """Return whether the session was made of a TORCH_TRACE log, and of no run."""
     return (reader.meta("target") or {}).get("kind") == "log"
+
+
+def is_debug_directory(reader: SessionReader) -> bool:
+    """Return whether the session was made of what torch writes for TORCH_COMPILE_DEBUG."""
+    return (reader.meta("log") or {}).get("format") == "debug_directory"
+
+
+def tells_breaks(reader: SessionReader) -> bool:
+    """Return whether a session without graph breaks is one of a program without them: not where they were not written."""
+    told = reader.meta("log") or {}
+    if not is_log(reader) or told.get("format") not in ("debug_directory", "torch_logs"):
+        return True
+    return "graph_breaks" in (told.get("kinds") or {})
+
+
+def compiled_without_dynamo(reader: SessionReader) -> list[str]:
+    """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``, ``torch.export``."""
+    if not is_log(reader) or is_debug_directory(reader):
+        return []
+    return list(dict.fromkeys(row.name.partition("#")[0] for row in reader.rows(model.Compilation) if "/" not in row.name))
+
+
+def not_decoded(reader: SessionReader) -> str:
+    """Return why there may be more in a log than its session has; empty for one that was read to its end, and for any
+    other session.
+    """
+    outcome = reader.meta("outcome")
+    if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
+        return ""
+    return "None so far: the log is still being read." if outcome is None else "The log was not read to its end."
 
 
 def damage(reader: SessionReader) -> list[str]:
@@ -29,4 +60,5 @@ def damage(reader: SessionReader) -> list[str]:
         (told.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
     )
     found = [f"{what}: {count:,}" for count, what in counts if count]
-    return [*found, "the packed file ends in the middle"] if told.get("is_cut_off") else found
+    found += ["the packed file ends in the middle"] if told.get("is_cut_off") else []
+    return [*found, "it was not read to its end"] if not_decoded(reader) else found

@@ -45,6 +45,8 @@ class OutlineEntry:
     """Where enter goes; None for a mere heading."""
     is_variant: bool = False
     """Whether it is another variant of the compilation above it."""
+    compilation: int = 0
+    """Id of the Compilation that it is the heading of; 0 for any other entry."""
     unread: tuple[int, ...] = ()
     """Ids of the kernels that stand below it and are read when it is opened (``kernels_below``)."""
 
@@ -159,7 +161,8 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     else:
         title, parts = compilation_title(compilation), [where, took, compilation.error]
     detail = " · ".join(part for part in parts if part)
-    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_variant=bool(compilation.variant_of))]
+    is_variant = bool(compilation.variant_of)
+    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_variant, compilation.id)]
     is_long = reader.count(model.Kernel, compilation=compilation.id) > LISTED_AT_MOST
     every = documents_but_kernels(reader, compilation) if is_long else documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]

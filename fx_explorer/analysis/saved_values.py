@@ -29,6 +29,8 @@ class SavedValue:
     file: str
     line: int
     consumers: tuple[str, ...]
+    consumer_lines: tuple[str, ...]
+    """For each of the consumers the user's line whose backward it is part of; empty where that is not known."""
     """Names of the backward nodes that take it."""
     module: str = ""
     """Path of the module whose code computes it: ``blocks.0.mlp``."""
@@ -82,6 +84,7 @@ def _value(
         file=paths.get(producer.file, "") if producer else "",
         line=producer.line if producer else 0,
         consumers=tuple(result_name(node) for node in consumers),
+        consumer_lines=tuple(in_file(paths[node.file], node.line) if node.file in paths else "" for node in consumers),
         module=producer.module if producer else "",
         module_type=producer.module_type if producer else "",
     )

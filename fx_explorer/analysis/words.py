@@ -126,3 +126,11 @@ def first_line(text: str) -> str:
     """Return the first line that is not empty, cut to a readable length."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= LONGEST_SENTENCE else line[: LONGEST_SENTENCE - 1].rstrip() + "…"
+
+
+def bar(part: float, whole: float, cells: int) -> str:
+    """Return a horizontal bar of lines, drawn to half a cell. Bars of lines in neighbouring rows
+    stay apart.
+    """
+    halves = round(2 * cells * min(1.0, part / whole)) if whole else 0
+    return "━" * (halves // 2) + "╸" * (halves % 2)

@@ -236,10 +236,17 @@ class _Records:
                 title = "output code, from torch's cache"
                 writer.add(Artifact(0, compilation, "output_code", "output_code", "", title, "python", text, lines))
 
-    def _cache_event(self, name: str, content: dict[str, Any], _: object) -> None:
-        self._recording.of(name).cache_events.append(content["name"])
-        row = Metric(0, self._recording.compilation_id(name), "cache_event", json.dumps(content["name"]))
-        self._recording.writer.add(row)
+    def _cache_event(self, name: str, content: dict[str, Any], payload: Callable[[], Any]) -> None:
+        """Note what a cache answered, and keep the key with what it is made of, which two runs are compared by."""
+        event = str(content["name"])
+        self._recording.of(name).cache_events.append(event)
+        compilation, writer = self._recording.compilation_id(name), self._recording.writer
+        writer.add(Metric(0, compilation, "cache_event", json.dumps(event)))
+        told = payload()
+        text = told if isinstance(told, str) else json.dumps(told, default=str)
+        stage: Stage = "joint" if event.startswith("aotautograd") else "post_grad"
+        body = writer.text(text, like=f"cache {event}")
+        writer.add(Artifact(0, compilation, "listing", stage, "", event, "json", body, text.count("\n") + 1))
 
 
 def _of_the_user(recording: Recording, where: Frame) -> Frame:

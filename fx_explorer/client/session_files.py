@@ -13,6 +13,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionError, SessionWriteError, UsageError
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
+from fx_explorer.session.elsewhere import bring_texts, what_reads_texts
 from fx_explorer.session.queries.sources import source_files
 from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION
 from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
@@ -84,6 +85,8 @@ def copy_session(session: Path, output: OutputFile) -> None:
     with output.partial() as beside:
         with contextlib.closing(sqlite3.connect(session)) as source, contextlib.closing(sqlite3.connect(beside)) as copy:
             source.backup(copy)
+            if read := what_reads_texts(session):
+                bring_texts(copy, read)
             # The backup took over the write-ahead log of its source, and a finished session is one
             # file.
             copy.execute("PRAGMA journal_mode=DELETE")

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
-import tempfile
 from pathlib import Path
 
 from fx_explorer.client.trust import LOADS
 from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.logs.followed_log import followed_log, is_on_terminal
+from fx_explorer.command_line.logs.given_log import given_log
+from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
+from fx_explorer.readers.debug_directory.found import is_debug_directory
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
@@ -25,9 +27,6 @@ TAKE_NO_SESSION = ("capture", "run", "dynamic")
 
 SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
 """Commands that have something to say of a package of AOTInductor. The others need a graph, or call the program."""
-
-SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix")
-"""Commands that have something to say of a TORCH_TRACE log."""
 
 
 def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> None:
@@ -47,11 +46,22 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 
 def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
+    if getattr(arguments, "follow", False):
+        if getattr(arguments, "save", None):
+            raise UsageError("--save reads a log to its end, and one that is followed has none: press s in the app")
+        arguments.reads_log = followed_log(Path(target))
+        return None
+    if target == "-":
+        from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+
+        return given_log(command, STANDARD_INPUT, arguments, until)
     file, name = split_target(target)
+    if file is not None and file.is_dir() and is_debug_directory(file):
+        return given_log(command, file, arguments, until)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
-    if kind_of_file(file).kind == "log":
-        return _log(command, file, arguments, until)
+    if kind_of_file(file).kind in ("log", "torch_logs"):
+        return given_log(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
             SessionReader(file).close()  # what cannot be read is told first
@@ -82,38 +92,9 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
             f"{file} is a package of AOTInductor: it holds compiled code, and no program that fx-explorer {command} could "
             f"work on. Give the program that it was made of. Its code is shown by: fx-explorer {file}"
         )
-    session = _place_of_session(file, arguments, until)
+    session = place_of_session(file, arguments, until)
     write_package_session(archive, session)
     return session
-
-
-def _log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
-    """Make a session of a TORCH_TRACE log, and return it. Raises UsageError for what needs the program, or what
-    only a capture finds out.
-    """
-    from fx_explorer.readers.torch_trace import read_log  # not needed for Python files
-
-    if command not in SHOW_LOGS or _tries(arguments):
-        raise UsageError(
-            f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
-            f"the log with: fx-explorer {log}"
-        )
-    session = _place_of_session(log, arguments, until)
-    read_log(log, session)
-    return session
-
-
-def _place_of_session(file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path:
-    """Return where the session that stands for ``file`` goes, which is told by the name of ``file``."""
-    folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
-    session = Path(folder) / f"{file.name.partition('.')[0]}.fxs"
-    arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}
-    return session
-
-
-def _tries(arguments: argparse.Namespace) -> bool:
-    """Return whether the program would be run to try a fix."""
-    return any(getattr(arguments, name, None) not in (None, False) for name in ("trying", "together", "apply"))
 
 
 def _is_to_be_looked_at(file: Path) -> bool:
@@ -128,8 +109,3 @@ def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> Non
         arguments.asks_to_load = file  # the app asks
         return
     raise UsageError(f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust.")
-
-
-def is_on_terminal() -> bool:
-    """Return whether the app can be shown, and ask."""
-    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
@@ -71,7 +72,8 @@ def is_session(target: str) -> bool:
     if path.suffix.lower() == SUFFIX:
         return False
     if found.kind == "directory":
-        raise UsageError(f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in it.")
+        ranks = f" Ranks are compared by: fx-explorer ranks {target}" if is_of_ranks(target) else ""
+        raise UsageError(f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in it.{ranks}")
     if path.suffix == ".log" and found.kind == "text":
         raise UsageError(f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a target or a session.")
     return False

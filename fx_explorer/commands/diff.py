@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fx_explorer.analysis.caches.sentences import difference_sentences
 from fx_explorer.analysis.comparing.figure import DIFFERS
 from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(two_sessions_report(left, right, names), indent=2))
             return 0
         in_colour = is_read_in_colour(sys.stdout)
-        for line in _code(left, right, arguments.kernel) if arguments.kernel else _text(left, right, names):
+        for line in _code(left, right, arguments.kernel) if arguments.kernel else text_of_both(left, right, names):
             print(DIFFERING.format(printable(line)) if in_colour and line.endswith("≠") else printable(line))
     return 0
 
@@ -133,7 +134,7 @@ def _built(reader: SessionReader, arguments: argparse.Namespace, opened: context
     return found[-1]
 
 
-def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
+def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     figures = figures_of_both(left, right)
     width = max(24, *(len(figure.what) + 2 for figure in figures))
     column = max(16, *(len(name) + 2 for name in names))
@@ -147,10 +148,19 @@ def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> 
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
     yield from _published(stage_pairs(left, right))
+    yield from _caches(list(difference_sentences(left, right, names)))
     yield ""
     pairs = kernel_pairs(left, right)
     yield from _kernels(pairs)
     yield from _resources(left, right, pairs, names)
+
+
+def _caches(sentences: list[str]) -> Iterator[str]:
+    """Yield why torch's caches answered one side and not the other."""
+    if sentences:
+        yield ""
+        yield "torch's compile caches:"
+        yield from (f"  {sentence}" for sentence in sentences)
 
 
 def _published(pairs: list[StagePair]) -> Iterator[str]:

@@ -8,16 +8,19 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
-from fx_explorer.command_line.given_files import is_on_terminal
+from fx_explorer.command_line.given_files import resolve_files
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.logs.followed_log import is_on_terminal
 from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
@@ -28,6 +31,10 @@ from fx_explorer.tui.terminal.splash import splash
 if TYPE_CHECKING:
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
+    from fx_explorer.tui.ranks.app import RanksApp
+    from fx_explorer.tui.ranks.state import RanksState
+
+    AppT = TypeVar("AppT", ExplorerApp, RanksApp)
 
 
 EPILOG = """\
@@ -37,17 +44,24 @@ examples:
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
+  fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
+  fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
+  fx-explorer /tmp/trace                                 the TORCH_TRACE logs of a job's ranks, side by side
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "target", metavar="TARGET", help="file.py, file.py:object, package.module:object, model.pt2, or a session.fxs"
+        "target",
+        metavar="TARGET",
+        help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, a TORCH_TRACE log (- for one "
+        "that comes from another program), or a directory of logs",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )
+    parser.add_argument("--save", type=Path, default=None, metavar="FILE", help="keep what is read of a log as a session")
     add_force_argument(parser)
     add_theme_argument(parser)
     stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
@@ -55,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
     )
     stops.add_argument("--step", action="store_true", help="pause after every stage")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="TARGET is a TORCH_TRACE log that a job is writing, or the directory of its logs: show what comes as it comes",
+    )
     add_capture_arguments(parser)
 
 
@@ -71,15 +90,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
     that do not go with what was given.
     """
-    session = Path(arguments.target) if is_session(arguments.target) else None
-    if session and arguments.output:
+    log: Path | None = getattr(arguments, "reads_log", None)
+    if log is None and is_of_ranks(arguments.target):
+        return explore_ranks(arguments)
+    session = Path(arguments.target) if log is None and is_session(arguments.target) else None
+    given = session or log
+    if arguments.save and not getattr(arguments, "is_saved", False):
+        raise UsageError("--save is for TORCH_TRACE logs. Keep a capture with: -o FILE")
+    if given and arguments.output:
         raise UsageError("-o is for targets: a session that is opened is saved already")
-    if session and (arguments.run or arguments.step):
+    if given and (arguments.run or arguments.step):
         raise UsageError("--run and --step are for targets: a saved session is not compiled again")
-    if session:
+    if given:
         refuse_gpu(arguments)
         refuse_capture_options(arguments)
-    if is_on_terminal():
+    if is_on_terminal() or (log and str(log) == "-"):
         return _show(arguments, session)
     if session:
         with SessionReader(session) as reader:
@@ -92,13 +117,79 @@ def run(arguments: argparse.Namespace) -> int:
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
 
 
+def explore_ranks(arguments: argparse.Namespace) -> int:
+    """Show the ranks of a directory, and the session of each that is chosen; without a terminal, the answer as text.
+
+    Raises SessionError where no log can be read.
+    """
+    from fx_explorer.command_line.ranks.progress import ReadingProgress
+    from fx_explorer.ranks.compared import compare
+    from fx_explorer.report.ranks.text import ranks_text
+
+    if arguments.output or arguments.run or arguments.step:
+        raise UsageError("-o, --run and --step are for targets: the logs of ranks are not compiled again")
+    refuse_gpu(arguments)
+    refuse_capture_options(arguments)
+    with ReadingProgress(sys.stderr) as progress:
+        ranks = compare([Path(arguments.target)], progress=progress.tell)
+    if not is_on_terminal():
+        for line in ranks_text(ranks):
+            print(printable(line))
+        return 0
+    from fx_explorer.tui.ranks.state import RanksState
+
+    state = RanksState(ranks)
+    while True:
+        app = made_app(arguments.target, arguments.theme, lambda config: _ranks_app(state, arguments.target, config))
+        chosen = app.run()
+        if chosen is None:
+            return app.return_code or 0
+        path = next(one.path for one in ranks.summaries if one.rank == chosen)
+        with contextlib.ExitStack() as until:
+            of_rank = argparse.Namespace(**{**vars(arguments), "target": path})
+            resolve_files("explore", of_rank, until)
+            run(of_rank)
+
+
+def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
+    from fx_explorer.tui.ranks.app import RanksApp
+
+    return RanksApp(state, where, compared_in_words, config)
+
+
+def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
+    """Return what ``fx-explorer diff`` says of two sessions or logs."""
+    from fx_explorer.commands.diff import text_of_both
+    from fx_explorer.ranks.reading import opened
+
+    with opened(left) as one, opened(right) as two:
+        return "\n".join(text_of_both(one, two, names))
+
+
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
+    if arguments.target == "-":
+        arguments.standard_input = keyboard_in_place_of_input()
     return run_app(arguments.target, arguments.theme, lambda config: _make_app(arguments, session, config))
 
 
 def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -> int:
     """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there;
     ``theme`` is what the command line says.
+    """
+    app = made_app(title, theme, make_app)
+    app.run()
+    left_behind = app.controllers.leaving.left_behind
+    if left_behind:
+        sys.stderr.write(f"fx-explorer: {printable(left_behind)}\n")
+    from fx_explorer.tui.faults import faults_of
+
+    for fault in faults_of(app):
+        print(f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}", file=sys.stderr)
+    return app.return_code or 0
+
+
+def made_app(title: str, theme: str, make_app: Callable[[Config], AppT]) -> AppT:
+    """Make an app in the colours that go with the terminal.
 
     Its modules are imported here: textual costs 180 ms that nothing else needs.
     """
@@ -119,15 +210,16 @@ def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -
             wish = "" if is_light is None else "light" if is_light else "dark"
         app = make_app(replace(config, theme=wish))
         app.terminal_answers, app.typed_before = answers, question.typed if question else ""
-    app.run()
-    left_behind = app.controllers.leaving.left_behind
-    if left_behind:
-        sys.stderr.write(f"fx-explorer: {printable(left_behind)}\n")
-    from fx_explorer.tui.faults import faults_of
+    return app
 
-    for fault in faults_of(app):
-        print(f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}", file=sys.stderr)
-    return app.return_code or 0
+
+def keyboard_in_place_of_input() -> int:
+    """Let keys come from the terminal where the standard input is a log, and return the descriptor of that."""
+    log = os.dup(0)
+    keyboard = os.open("/dev/tty", os.O_RDWR)
+    os.dup2(keyboard, 0)
+    os.close(keyboard)
+    return log
 
 
 def _make_app(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
@@ -139,6 +231,13 @@ def _make_app(arguments: argparse.Namespace, session: Path | None, config: Confi
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
         return ExplorerApp(session=session, config=config, trial_worker=trial_worker, trusts_sessions=arguments.trust)
+    if log := getattr(arguments, "reads_log", None):
+        from fx_explorer.client.log_reading import LogReadingProcess
+
+        def read_log() -> LogReadingProcess:
+            return LogReadingProcess(log, getattr(arguments, "standard_input", -1), follows=arguments.follow)
+
+        return ExplorerApp(read_log=read_log, target=str(log), config=config, trial_worker=trial_worker)
     from fx_explorer.client import Capture
 
     asks_to_load = getattr(arguments, "asks_to_load", None)

@@ -15,6 +15,7 @@ from fx_explorer.command_line.fix.recompiles import list_recompiles, recompiles_
 from fx_explorer.command_line.fix.together import ALL, apply_together, list_together
 from fx_explorer.command_line.fix.trying import SessionFixes, apply, place, told, trial
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
@@ -90,26 +91,26 @@ async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
     what can be done next.
     """
     if not found.breaks:
-        print(printable(_no_breaks(found)))
+        tell(printable(_no_breaks(found)))
     number = 0
     for one, fixes, obstacle in found.breaks:
         print(printable(f"{place(one.file, one.line)}  {one.code}"))
-        print(f"    {printable(one.in_words)}")
+        tell(f"    {printable(one.in_words)}")
         for fix in fixes:
             number += 1
-            print(f"  {number:>3}  {printable(fix.title)}", flush=True)
+            tell(f"  {number:>3}  {printable(fix.title)}")
             if arguments.trying or arguments.together:
-                print(f"       {told(await trial(found, fix, arguments))}", flush=True)
+                tell(f"       {told(await trial(found, fix, arguments))}")
             if fix.risk:
-                print(f"       {printable(fix.risk)}")
+                tell(f"       {printable(fix.risk)}")
         if not fixes:
-            print(f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(one)}")
+            tell(f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(one)}")
     if arguments.together:
         await list_together(found, arguments)
     if found.recompiles:
         await list_recompiles(found.recompiles, found.request, arguments)
     if number:
-        print(f"\n{_next_steps(arguments) if found.request else SEE_ONE}")
+        tell(f"\n{_next_steps(arguments) if found.request else SEE_ONE}")
 
 
 def _what_stopped(reader: SessionReader) -> str:

@@ -151,7 +151,7 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
 async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     """Try the values. Returns 1 when the changed program did not come to its end."""
     from fx_explorer.report.options_text import figures_text
-    from fx_explorer.trials.options import compared, ended_in_words, settings_in_words, try_options
+    from fx_explorer.trials.options import ended_in_words, figures_of, settings_in_words, try_options
     from fx_explorer.trials.recapture import TrialWorker
 
     if found.request is None:
@@ -161,7 +161,7 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     trial = await try_options(found.request, settings, found.before, worker)
     if trial.outcome.kind == "not_started":
         raise UsageError(trial.outcome.message)
-    figures = compared(trial.before, trial.after)
+    figures = figures_of(trial)
     if arguments.format == "json":
         changed = [{"what": one.what, "before": one.left, "after": one.right} for one in figures]
         sys.stdout.write(_as_json({"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed}))

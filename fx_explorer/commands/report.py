@@ -14,6 +14,8 @@ from fx_explorer.command_line.capture_options import add_allow_argument, add_cap
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.measure_first import add_measure_argument, with_break_times
 from fx_explorer.command_line.outputs import add_force_argument, text_output
+from fx_explorer.command_line.tables.columns import width_for
+from fx_explorer.command_line.tables.fitting import paragraphs_fitted
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 
@@ -72,7 +74,9 @@ def write_text(reader: SessionReader, output: OutputFile | None) -> None:
     from fx_explorer.report.overview_text import overview_text
     from fx_explorer.report.sections.kernel_costs import kernels_as_text
 
-    text = "\n".join(filter(None, (overview_text(reader), kernels_as_text(reader))))
+    columns = width_for(sys.stdout) if output is None else None
+    kernels = paragraphs_fitted(kernels_as_text(reader), columns)
+    text = "\n".join(filter(None, (overview_text(reader, columns), kernels)))
     if output is None:
         sys.stdout.write(text)
     else:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fx_explorer.command_line.given_files import is_on_terminal
+from fx_explorer.command_line.logs.followed_log import is_on_terminal
 from fx_explorer.commands.explore import add_theme_argument, run_app
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Pause

@@ -176,14 +176,26 @@ def _gains(before: SessionFigures, after: SessionFigures) -> bool:
     one graph that does what two did.
     """
     counts, others = ((one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (before, after))
-    return others < counts or (others == counts and after.graphs < before.graphs and after.operations >= before.operations)
+    cuts_less = others == counts and after.graphs < before.graphs and after.operations >= before.operations
+    return others < counts or cuts_less or _uncovers(before, after)
+
+
+def _uncovers(before: SessionFigures, after: SessionFigures) -> bool:
+    """Return whether code is compiled now that had been left to Python whole. As many breaks as
+    before, or more, are no loss then: the others stand behind the one that is gone, where Dynamo
+    had not come.
+    """
+    return after.left_to_python < before.left_to_python and after.operations > before.operations
 
 
 def _fewer(before: SessionFigures, after: SessionFigures) -> str:
     if after.graph_breaks < before.graph_breaks:
         return f"{_times(before.graph_breaks, 'break')} → {after.graph_breaks}"
     if after.left_to_python < before.left_to_python:
-        return f"{_times(before.left_to_python, 'function')} left to Python → {after.left_to_python}"
+        more = after.graph_breaks - before.graph_breaks
+        behind = f"; behind this break stood others, {before.graph_breaks} → {after.graph_breaks}" if more > 0 else ""
+        compiled = f", {before.operations} operations compiled → {after.operations}" if more > 0 else ""
+        return f"{_times(before.left_to_python, 'function')} left to Python → {after.left_to_python}{compiled}{behind}"
     if after.graph_break_hits < before.graph_break_hits:
         return f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → {after.graph_break_hits}"
     return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"

@@ -25,6 +25,7 @@ from fx_explorer.analysis.recompiles.causes import limit_hits, recompiles
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import other_variants
+from fx_explorer.report.caches.answers import caches_of_report
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.performance.bench_report import bench_object
 from fx_explorer.report.performance.ledger_report import ledger_object
@@ -86,6 +87,7 @@ def json_report(reader: SessionReader) -> Json:
             "memory": memory_of_report(reader),
             "support": support_object(summaries(reader), backend_support(reader)),
             "front_ends": front_ends(reader),
+            "caches": caches_of_report(reader),
             "compile_options": [compile_option(one) for one in explained_options(reader)],
         }
 

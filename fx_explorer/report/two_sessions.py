@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.caches.differences import key_pairs
 from fx_explorer.analysis.comparing.figure import Figure
 from fx_explorer.analysis.comparing.kernel_pairs import KernelPair, code_diff, kernel_pairs
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated
@@ -12,6 +13,7 @@ from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pair
 from fx_explorer.analysis.comparing.two_sessions import breaks_of_one, figures_of_both
 from fx_explorer.analysis.kernels.candidates import Candidate
 from fx_explorer.analysis.kernels.counts import KernelUse
+from fx_explorer.report.caches.answers import key_pair
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/diff/1"
@@ -32,6 +34,7 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
             "only_left": [_break(one) for one in breaks_of_one(left, right)],
             "only_right": [_break(one) for one in breaks_of_one(right, left)],
         },
+        "caches": [key_pair(one) for one in key_pairs(left, right)],
         "published": [_stage(one) for one in stage_pairs(left, right)],
         "kernels": [_pair(left, right, one) for one in kernel_pairs(left, right)],
     }

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
 from fx_explorer.session import schema
+from fx_explorer.session.elsewhere import BASE, read_elsewhere
 from fx_explorer.session.texts import RecentTexts
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.session.untrusted.known_meta import check_meta
@@ -132,10 +133,12 @@ class SessionReader:
         """Return the text with this id; empty for 0."""
         if not text_id:
             return ""
-        found = self._query("SELECT body, base FROM text WHERE id=?", (text_id,))
+        found = self._query("SELECT body, base, digest FROM text WHERE id=?", (text_id,))
         return self._checked(lambda: self._unpacked(*found[0])) if found else ""
 
-    def _unpacked(self, body: object, base: int) -> str:
+    def _unpacked(self, body: object, base: int, digest: object) -> str:
+        if base == BASE:
+            return read_elsewhere(self.path, body, digest)
         return inflated(body, self._base(base).encode("utf-8", "surrogatepass") if base else b"")
 
     def _packed_alone(self, text_id: int) -> str:

@@ -23,6 +23,7 @@ from fx_explorer.errors import SessionWriteError
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
 from fx_explorer.session.descriptors import Descriptor, high_numbers, never_freed, open_numbers, opened_since
+from fx_explorer.session.elsewhere import BASE, TextPlace
 from fx_explorer.session.packing import AlikeTexts
 
 BUSY_TIMEOUT_MS = 10_000
@@ -325,6 +326,15 @@ class SessionWriter:
             text_id = int(self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0)
             self._alike.stored(text_id, raw, like, packed)
             return text_id
+
+    def text_elsewhere(self, place: TextPlace) -> int:
+        """Store where a text lies, and return its id, as ``text`` does (``elsewhere.py``)."""
+        with self._within_transaction():
+            found = self._db.execute("SELECT id FROM text WHERE digest=?", (place.stored_digest,)).fetchone()
+            if found:
+                return int(found[0])
+            row = (place.stored_digest, place.size, place.body, BASE)
+            return int(self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0)
 
     def count(self, row_type: type) -> int:
         """Return how many rows of this type there are."""

@@ -51,14 +51,23 @@ def read(path: str) -> SourceOnDisk:
 def changed_on_disk(edit: FileEdit) -> str:
     """Say what is in the way of using the edit; empty when the file is as it was captured."""
     try:
-        now = read(edit.path).text
+        line = first_changed_line(edit.path, edit.before)
     except UsageError as error:
         return str(error)
-    if now == _ended(edit.before):
+    if not line:
         return ""
-    pairs = zip(edit.before.split("\n"), now.split("\n"), strict=False)
-    line = next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
     return f"{edit.path} has changed since it was captured, first in line {line}: capture again, and fix the file as it is now."
+
+
+def first_changed_line(path: str, captured: str) -> int:
+    """Return the first line, from 1, in which a file is no longer the text that was captured; 0 when it
+    still is. Raises UsageError when it cannot be read or decoded.
+    """
+    now, then = read(path).text, _ended(captured)
+    if now == then:
+        return 0
+    pairs = zip(then.split("\n"), now.split("\n"), strict=False)
+    return next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
 
 
 def _ended(text: str) -> str:

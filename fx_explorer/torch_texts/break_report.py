@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from fx_explorer.model import Frame
 from fx_explorer.torch_texts.stacks import parse_stack
 
-_PLACE = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+_PLACE = re.compile(r"^Graph break(?: \([^)\n]*\))? in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+"""In brackets TORCH_LOGS says that it printed the user's stack before, for the same break."""
+
 _BACKEND = re.compile(r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n")
 """The record of a backend's exception that becomes a graph break (exc.py,
 ``unimplemented_with_warning``).

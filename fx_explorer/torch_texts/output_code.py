@@ -45,7 +45,8 @@ _LANGUAGES: dict[str, KernelLanguage] = {"triton": "triton", "cpp_pybinding": "c
 
 _AOT_ID = re.compile(r"^# AOT ID: \['\d+_(?P<direction>forward|backward|inference)'\]$", re.M)
 
-_HANDLES = re.compile(r"^\s*# \[Provenance debug handles\] (?P<handles>.+)$")
+HANDLES = re.compile(r"^\s*(?:#|//) \[Provenance debug handles\] (?P<handles>.+)$")
+"""The comment above a call, in Python or in C++."""
 
 _RUNS = re.compile(r"^\s*(?:\w+ = )?(?P<name>\w+)(?:\.run)?\(")
 
@@ -74,7 +75,7 @@ def read_kernels(code: str) -> list[PrintedKernel]:
     for number, line in enumerate(lines, 1):
         if number in inside:
             continue
-        handles = _HANDLES.match(line)
+        handles = HANDLES.match(line)
         if handles:
             handle = handles["handles"].strip()
             continue

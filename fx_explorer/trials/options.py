@@ -5,7 +5,7 @@ by figure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.figure import Figure, Wanted, count_figure, seconds_figure
@@ -79,6 +79,16 @@ def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
         for name, words in _WORDS.items()
     ]
     return [*rows, seconds_figure("compiling took", before.compile_s, after.compile_s)]
+
+
+def figures_of(trial: OptionTrial) -> list[Figure]:
+    """Return the figures before and after. Nothing is better in a program that did not come to its end:
+    fewer breaks are those it had not come to.
+    """
+    figures = compared(trial.before, trial.after)
+    if trial.outcome.kind in ("finished", "exited"):
+        return figures
+    return [replace(one, verdict="other") if one.differs else one for one in figures]
 
 
 def ended_in_words(after: Outcome, before: Outcome | None) -> str:

@@ -35,6 +35,7 @@ from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
+from fx_explorer.tui.controllers.change.old_findings import LOOK_S
 from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.corner_message import CornerMessage
@@ -100,6 +101,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         session: Path | None = None,
         make_capture: MakeCapture | None = None,
         make_without_weights: MakeCapture | None = None,
+        read_log: MakeCapture | None = None,
         target: str = "",
         watched: Iterable[Path] = (),
         config: Config | None = None,
@@ -110,7 +112,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         tour: Walk | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it
-        changed.
+        changed. ``read_log`` makes what reads a log while the app shows what was found.
 
         ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``:
         the user agreed to run what a session holds that was captured elsewhere (``--trust``).
@@ -126,12 +128,15 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """What the terminal says of itself; None where it was not asked."""
         self.typed_before = ""
         """What was typed while the terminal was asked."""
-        self.captures = Captures(make_capture)
+        self.captures = Captures(make_capture, read_log)
         self.explorer = Explorer(self.config.keys)
+        self.explorer.linked.kernel_marks.is_on = self.config.mark_kernels
         consents = Consents(self, trusts_sessions=trusts_sessions)
         self.services = Services(self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker())
         self._target = target or (session.name if session else "")
-        self.controllers = Controllers(self.services, runners or TrialRunners(), self._show, self._target, tour)
+        self.controllers = Controllers(
+            self.services, runners or TrialRunners(), self._show, self._target, tour, self.config.after_fix
+        )
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load
@@ -177,11 +182,12 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.notify(problem, title="config", severity="warning", timeout=10)
         if self._session:
             self._show(SessionReader(self._session))
-        if self.captures.can_run:
+        if self.captures.begins_by_itself:
             self.controllers.capturing.begin()
         if not self.is_headless:
             self.controllers.leaving.leave_on_signals()
         self.set_interval(TICK_S, self._look_now_and_then)
+        self.set_interval(LOOK_S, self.controllers.old_findings.begin_to_look)
         self.look()
         if not self.is_headless:
             self._tell_leftovers()
@@ -259,7 +265,10 @@ class ExplorerApp(TellsUnreadable, App[int]):
         is_working = is_running and not waiting
         version = reader.data_version() if reader else 0
         capturing = self.controllers.capturing
-        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting)
+        old = self.explorer.old
+        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting, old)
+        if is_working:
+            captures.look_at(self.explorer.compilation_looked_at)
         if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
             self._told = told
             self.explorer.show_header(*self._header(reader, captures.live if is_running else None))
@@ -269,7 +278,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             if reader:
                 self._look_into(reader, version)
                 self.controllers.stepping.show_finished_stage()
+                self.controllers.since_last.look()
         self.controllers.stepping.do_what_waited()
+        capturing.go_on_without_pause()
         capturing.begin_when_changed()
 
     def _look_into(self, reader: SessionReader, version: int) -> None:
@@ -304,6 +315,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             state = header.CaptureState("▷", "starting", "running")
         if self.controllers.capturing.is_watching:
             state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
+        if self.explorer.old.words:
+            state = header.CaptureState(state.glyph, f"{state.words} · {printable(self.explorer.old.words)}", "notice")
         paused_in = live.waiting.compilation if live and live.waiting else ""
         return name, header.conditions(reader, paused_in) if reader else "", state
 
@@ -534,6 +547,10 @@ class ExplorerApp(TellsUnreadable, App[int]):
     @on(BuildWanted)
     def build_wanted(self, event: BuildWanted) -> None:
         self.controllers.kernel_builds.want(event)
+
+    @on(Explorer.DifferenceWanted)
+    async def difference_wanted(self, event: Explorer.DifferenceWanted) -> None:
+        await self.controllers.since_last.show(event.aspect)
 
     @on(CandidatesWanted)
     def candidates_wanted(self, event: CandidatesWanted) -> None:

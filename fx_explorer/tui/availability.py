@@ -123,6 +123,7 @@ LACKS: dict[str, Callable[[SessionReader], bool]] = {
     "kernel.bench": _lacks_kernels,
     "copy.kernel": _lacks_kernels,
     "breaks.fix": _has_not_ended,
+    "breaks.try_all": _has_not_ended,
 }
 """Commands that need a stage which may be ahead → whether a session lacks what it makes. A fix is
 tried against the figures of a whole capture.
@@ -169,5 +170,6 @@ _OF_SESSION: dict[str, Callable[[SessionReader], str]] = {
     "preset.backward": _no_backward,
     "preset.joint": _no_backward,
     "breaks.fix": _no_break,
+    "breaks.try_all": _no_break,
     "variants.compare": _no_other,
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Compilation, Stage
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.earlier.sessions import Earlier, EarlierSessions
 from fx_explorer.tui.status.live import CaptureLike, LiveCapture, Waiting
 
 MakeCapture = Callable[[], CaptureLike]
@@ -25,11 +26,18 @@ class Captures:
     session.
     """
 
-    def __init__(self, make_capture: MakeCapture | None) -> None:
-        """With ``make_capture`` None there is nothing to run, and the app shows a saved session."""
-        self._make_capture = make_capture
+    def __init__(self, make_capture: MakeCapture | None, read_log: MakeCapture | None = None) -> None:
+        """With ``make_capture`` None there is nothing to run, and the app shows a saved session, or what ``read_log``
+        makes of a log.
+        """
+        self._make_capture = make_capture or read_log
+        self.reads_log = make_capture is None and read_log is not None
+        """Whether what runs is the reading of a log, and no program."""
         self._made: list[CaptureLike] = []
-        """The captures whose temporary session may still be shown."""
+        """The captures whose temporary session may still be shown, or is compared with the one that is."""
+        self._earlier = EarlierSessions()
+        self._shown: LiveCapture | None = None
+        """The last capture that was shown to its end."""
         self.live: LiveCapture | None = None
         """The running capture, or the last one."""
         self.incoming: SessionReader | None = None
@@ -43,7 +51,17 @@ class Captures:
 
     @property
     def can_run(self) -> bool:
+        return self.begins_by_itself and not self.reads_log
+
+    @property
+    def begins_by_itself(self) -> bool:
+        """Return whether the app has something to start with: a program to capture, or a log to read."""
         return self._make_capture is not None
+
+    def look_at(self, compilation: int) -> None:
+        """Tell who reads a log which compilation is looked at."""
+        if self.reads_log and self.live and not self.live.is_over:
+            self.live.look_at(compilation)
 
     @property
     def is_running(self) -> bool:
@@ -70,9 +88,11 @@ class Captures:
         """
         assert self._make_capture is not None
         await self.stop()  # a worker that stayed
+        earlier, notes = await self._earlier.kept(self._shown)
         try:
             live = LiveCapture(self._make_capture())
             self._made.append(live.capture)
+            self._earlier.note(live.capture, earlier)
             self.live = live
             await live.start()
             self.incoming = SessionReader(live.session_path)
@@ -84,11 +104,19 @@ class Captures:
             raise
         self.incoming = None
         if not show_from_the_start and self._found_nothing(live):
+            self._earlier.forget(live.capture)
             self._discard(self._made[-1:])
-            return [*live.notes, STOPPED_EARLY]
+            return [*notes, *live.notes, STOPPED_EARLY]
+        before, self._shown = self._shown, live
         show(SessionReader(live.session_path))  # it may have been moved to its place
-        self._discard(self._made[:-1])
-        return live.notes
+        self._earlier.forget_others(live.capture)
+        compared = {live.capture, before.capture if before else None}
+        self._discard([one for one in self._made if one not in compared])
+        return [*notes, *live.notes]
+
+    def earlier_of(self, session: Path) -> Earlier | None:
+        """Return the session of the capture before the one that made ``session``; None where there is none."""
+        return self._earlier.of(session)
 
     def _found_nothing(self, live: LiveCapture) -> bool:
         """Return whether the user stopped it before anything was compiled."""
@@ -139,6 +167,7 @@ class Captures:
             self._made[-1].keep()
         left_behind = self._made[-1].left_behind if self._made else ""
         self._discard(self._made)
+        self._earlier.remove()
         return left_behind
 
     def _discard(self, captures: list[CaptureLike]) -> None:

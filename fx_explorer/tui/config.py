@@ -4,6 +4,8 @@
 ::
 
     theme = "light"                 # or "dark"; "auto" asks the terminal, which is the default
+    after_fix = "capture"           # capture again when a fix was written; "ask" is the default, or "nothing"
+    mark_kernels = false            # no numbers, colours and shares of kernels in the panes; p h shows them
 
     [keys]
     "pane.zoom" = "Z"               # any id of `fx-explorer keys`
@@ -20,10 +22,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from fx_explorer.tui.commands import COMMANDS
 
 THEMES = ("auto", "dark", "light")
+
+AfterFix = Literal["ask", "capture", "nothing"]
+"""What is done when a fix was written: ask whether to capture again, capture again, or nothing."""
+
+AFTER_FIX: Mapping[object, AfterFix] = {"ask": "ask", "capture": "capture", "nothing": "nothing"}
+
+SETTINGS = ("theme", "after_fix", "mark_kernels", "keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,9 @@ class Config:
     theme: str = ""
     """``dark`` or ``light``; empty for the one that goes with the terminal's background."""
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    after_fix: AfterFix = "ask"
+    mark_kernels: bool = True
+    """Whether kernels are marked in the panes when the app opens."""
     problems: tuple[str, ...] = ()
     """Messages for the user, one a mistake."""
 
@@ -67,9 +80,18 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     if theme and theme not in THEMES:
         problems.append(f'{where}: theme = {theme!r} is not known; write "dark", "light" or "auto"')
         theme = ""
-    problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in ("theme", "keys")]
+    after_fix = entries.get("after_fix", "ask")
+    if not isinstance(after_fix, str) or after_fix not in AFTER_FIX:
+        problems.append(f'{where}: after_fix = {after_fix!r} is not known; write "ask", "capture" or "nothing"')
+        after_fix = "ask"
+    mark_kernels = entries.get("mark_kernels", True)
+    if not isinstance(mark_kernels, bool):
+        problems.append(f"{where}: mark_kernels = {mark_kernels!r} must be true or false")
+        mark_kernels = True
+    problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in SETTINGS]
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
-    return Config("" if theme == "auto" else str(theme), keys, (*problems, *key_problems))
+    told = (*problems, *key_problems)
+    return Config("" if theme == "auto" else str(theme), keys, AFTER_FIX[after_fix], mark_kernels, told)
 
 
 def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:

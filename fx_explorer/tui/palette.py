@@ -22,6 +22,8 @@ class Look(NamedTuple):
     variable: str
     percent: int = 100
     attributes: str = ""
+    mixed_with: str = ""
+    """Another variable, half of which makes a colour that a theme does not have."""
 
 
 KINDS: Mapping[str, Look] = {
@@ -59,6 +61,15 @@ KINDS: Mapping[str, Look] = {
     "region-7": Look("text-success", 100, "bold"),
     "region-8": Look("text-warning", 100, "bold"),
     "region-9": Look("text-primary", 100, "bold"),
+    # Kernels, told apart by colour beside their number (kernel_colours.py).
+    "kernel-0": Look("text-primary"),
+    "kernel-1": Look("text-warning"),
+    "kernel-2": Look("text-success"),
+    "kernel-3": Look("text-accent"),
+    "kernel-4": Look("text-success", mixed_with="text-warning"),
+    "kernel-5": Look("text-secondary"),
+    "kernel-6": Look("text-accent", mixed_with="text-warning"),
+    "kernel-7": Look("text-secondary", mixed_with="text-success"),
     # Parts of the view itself.
     "pointer": Look("primary", 100, "bold"),
     "mark-glyph": Look("warning"),
@@ -125,4 +136,8 @@ class Palette:
 
     def _mixed(self, look: Look, background: Color) -> Color:
         colour = Color.parse(self._variables[look.variable])
-        return colour if self._is_ansi else background.blend(colour, look.percent / 100, 1)
+        if self._is_ansi:
+            return colour
+        if look.mixed_with:
+            colour = colour.blend(Color.parse(self._variables[look.mixed_with]), 0.5, 1)
+        return background.blend(colour, look.percent / 100, 1)

@@ -23,7 +23,7 @@ from fx_explorer.worker.ending.explaining import (
 from fx_explorer.worker.ending.leaving_early import left_early
 from fx_explorer.worker.ending.refusals import in_plain_words, told_by_us
 from fx_explorer.worker.progress import RequestProgress
-from fx_explorer.worker.usable_torch import TorchEnded
+from fx_explorer.worker.users.usable_torch import TorchEnded
 
 
 class Outcomes:

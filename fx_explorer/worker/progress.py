@@ -13,8 +13,8 @@ from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
 from fx_explorer.worker.child_processes.recording_children import request_of_children
-from fx_explorer.worker.replaced_functions import OriginalFunctions
 from fx_explorer.worker.target.place import TargetPlace
+from fx_explorer.worker.users.replaced_functions import OriginalFunctions
 
 if TYPE_CHECKING:
     from fx_explorer.worker.target.target import Target

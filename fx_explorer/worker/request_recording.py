@@ -14,7 +14,7 @@ from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
 from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.target.place import nothing_compiled
-from fx_explorer.worker.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
+from fx_explorer.worker.users.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording.state import Recording

@@ -16,12 +16,12 @@ from fx_explorer.errors import TargetError, UsageError, WorkerError
 from fx_explorer.model import Kernel
 from fx_explorer.worker.child_processes.recording_children import record_when_used
 from fx_explorer.worker.ending import ending
-from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
 from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.target import loading, overlay
-from fx_explorer.worker.usable_torch import BrokenTorch, no_end_of_process
+from fx_explorer.worker.users.on_import import after_import
+from fx_explorer.worker.users.usable_torch import BrokenTorch, no_end_of_process
 from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScript, ScriptRun, UncompiledScript
 
 

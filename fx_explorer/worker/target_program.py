@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
 from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.target import overlay
-from fx_explorer.worker.usable_torch import import_torch
+from fx_explorer.worker.users.usable_torch import import_torch
 
 if TYPE_CHECKING:
     from fx_explorer.worker.target.other_calls.other_inputs import CalledTarget

@@ -22,12 +22,20 @@ from fx_explorer.analysis.options.explained_options import (
     origins,
 )
 from fx_explorer.analysis.options.option_words import GROUPS, WORDS
+from fx_explorer.analysis.options.settings import search
 from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.cli import main
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials.options import changed_request, compared, ended_in_words, figures_to_compare_with
+from fx_explorer.trials.options import (
+    OptionTrial,
+    changed_request,
+    compared,
+    ended_in_words,
+    figures_of,
+    figures_to_compare_with,
+)
 from tests.figures import figures
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())
@@ -121,6 +129,25 @@ def test_two_captures_side_by_side_say_what_differs() -> None:
         "operations captured": ("8", "4"),
         "kernels": ("8", "6"),
     }
+
+
+def test_nothing_is_better_in_a_program_that_did_not_come_to_its_end() -> None:
+    before, after = figures(graph_breaks=4, compile_s=19.5), figures(graph_breaks=0, compile_s=1.8)
+    for kind, better in (("finished", 2), ("exited", 2), ("raised", 0)):
+        trial = OptionTrial({}, Outcome(kind), before, after, 1.0)  # type: ignore[arg-type]
+        told = [one.change for one in figures_of(trial) if one.differs]
+        assert len(told) == 2
+        assert sum("better" in change for change in told) == better
+
+
+def test_the_option_that_people_look_for_comes_before_others_with_the_same_words() -> None:
+    explained = next(name for name in WORDS if name.startswith("functorch.") and "budget" in name)
+    group, _, name = explained.partition(".")
+    alike = [Setting(0, group, other, "int", "0", "0", "") for other in (f"{name.split('_')[1]}_first", f"{name}_solver", name)]  # type: ignore[arg-type]
+    words = name.split("_")[1]
+    assert search(alike, words)[0].full_name == explained
+    in_full = search(alike, alike[0].full_name)
+    assert in_full[0] == alike[0]
 
 
 def test_a_capture_that_has_not_ended_is_no_measure(tmp_path: Path) -> None:

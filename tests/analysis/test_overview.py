@@ -118,6 +118,38 @@ def test_look_first_at_what_is_worst(written: Written) -> None:
     assert last.text.startswith("Look first at: m.py:4 cuts the graph")
 
 
+def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advice_stands_once(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="skipped", error="torch's report"))
+        for line in (4, 9):
+            hints = (f"advice for line {line}",)
+            writer.add(model.GraphBreak(0, compilation, "GB0025", "asked for", "", hints, "/p/m.py", line, "graph_break()"))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+
+    facts = overview(written(write))
+    last, (first, second) = facts[-1], [fact for fact in facts if fact.topic == "breaks"]
+    assert last.severity == first.severity == "problem"
+    assert last.text == f"Look first at: {first.text}"
+    assert last.detail.startswith("The costliest of 2 breaks: 1 function left to Python whole.\n")
+    told = "\n".join(fact.detail for fact in facts)
+    assert told.count("advice for line 4") == told.count("advice for line 9") == 1
+    assert "1 function left to Python whole" in first.detail
+    assert "advice" in second.detail + last.detail
+    assert "torch's report" not in told
+    left = next(fact for fact in facts if "left to Python, not compiled" in fact.text)
+    assert left.detail == "The break at m.py:9 does it, see below."
+
+
+def test_torchs_names_are_said_in_words_where_there_are_several(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        for frame in (0, 1):
+            compilation = writer.add(model.Compilation(0, f"{frame}/0", frame, 0, f"f{frame}", "/p/m.py", 1))
+            writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+
+    assert "[1/0] is torch's name" in next(fact for fact in overview(written(write)) if fact.topic == "graphs").detail
+
+
 def test_a_program_that_compiled_nothing_is_told_so(written: Written) -> None:
     facts = overview(written(lambda writer: writer.set_meta("outcome", model.Outcome("finished").to_json())))
     assert texts(facts, "graphs") == ["No graph was made: nothing of this program was compiled."]

@@ -12,6 +12,7 @@ from torch import nn
 from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 from torch.nn import functional as F
 
+from fx_explorer.analysis.caches.differences import key_pairs
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.capture import recorder
 from fx_explorer.model import (
@@ -340,6 +341,8 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
     assert not again.rows(Graph, stage="post_grad")
     hits = {json.loads(metric.value) for metric in again.rows(Metric, name="cache_event")}
     assert "fx_graph_cache_hit" in hits or "aotautograd_cache_hit" in hits
+    keys = key_pairs(first, again)
+    assert [(pair.is_same_key, pair.components) for pair in keys] == [(True, ())] * len(keys) != []
     (compilation,) = again.rows(Compilation)
     assert compilation.missing_stages is not None
     assert "taken from torch's cache" in compilation.missing_stages["post_grad"]

@@ -20,7 +20,7 @@ from fx_explorer.worker.target import loading
 from fx_explorer.worker.target.inputs import as_arguments
 from fx_explorer.worker.target.other_calls.fresh_inputs import calls
 from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.users_code import UsersCode
+from fx_explorer.worker.users.users_code import UsersCode
 from fx_explorer.worker.verify.comparing import Comparison
 from fx_explorer.worker.verify.comparing_calls import compared
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage

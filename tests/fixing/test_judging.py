@@ -39,6 +39,20 @@ def test_what_gains_nothing_is_refused(after: SessionFigures, said: str) -> None
     assert judge(FINISHED, BEFORE, after, EQUAL) == ("refused", said)
 
 
+def test_a_break_that_hid_others_may_go_though_there_are_more_breaks_then() -> None:
+    """A break in a loop leaves the whole function to Python. Without it Dynamo comes to the breaks
+    behind it.
+    """
+    uncovered = replace(BEFORE, graph_breaks=4, graph_break_hits=6, left_to_python=0, graphs=5, operations=30)
+    verdict, reason = judge(FINISHED, BEFORE, uncovered, EQUAL)
+    assert verdict == "good"
+    assert reason.startswith(
+        "1 function left to Python → 0, 10 operations compiled → 30; behind this break stood others, 2 → 4; equal"
+    )
+    nothing_more_is_compiled = replace(uncovered, operations=10)
+    assert judge(FINISHED, BEFORE, nothing_more_is_compiled, EQUAL) == ("refused", "other breaks come in its place")
+
+
 def test_one_cut_instead_of_several_is_good_though_less_is_compiled() -> None:
     assert judge(FINISHED, BEFORE, replace(BETTER, operations=7), EQUAL)[0] == "good"
 

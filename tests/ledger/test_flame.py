@@ -17,7 +17,7 @@ from fx_explorer.analysis.flame.cells import FlameBlock, flame_rows, marked_bloc
 from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, SourceFunction, SourceLine
 from fx_explorer.analysis.ledger.flame import flame, unaccounted_in_words
-from fx_explorer.commands import ledger as ledger_command
+from fx_explorer.commands.costs import ledger as ledger_command
 from fx_explorer.model.rows.performance.ledger import LedgerKind
 from fx_explorer.report.performance.flame_colours import COLOURS
 from fx_explorer.report.performance.flame_svg import flame_svg

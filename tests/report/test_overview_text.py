@@ -21,6 +21,15 @@ def test_the_overview_says_the_same_facts_as_the_app(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 130
 
 
+@pytest.mark.parametrize("columns", [30, 50, 80])
+def test_a_terminal_gets_whole_words_in_lines_that_fit(tmp_path: Path, columns: int) -> None:
+    hand = write_training_step(tmp_path / "s.fxs")
+    with SessionReader(hand.path) as reader:
+        text, whole = overview_text(reader, columns), overview_text(reader)
+    assert text.split() == whole.split()
+    assert max(map(len, text.splitlines())) <= columns
+
+
 def test_escape_sequences_from_outside_are_shown(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.set_meta("target", {"name": "m\x1b[31m.py"})

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fx_explorer
+from fx_explorer import model
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.queries.kernels import names_of_kernels_of
 
 PACKAGE = Path(fx_explorer.__file__).parent
 
@@ -37,3 +40,16 @@ def test_only_the_session_package_holds_sql() -> None:
 def test_sql_is_seen_where_it_stands() -> None:
     asking = ast.parse("def asked(reader, table):\n    return reader.query(f'SELECT 1 FROM {table}')")
     assert set(sql_in(asking)) == {2}
+
+
+def test_the_kernels_of_a_line_are_named_with_those_of_the_forward_first(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
+        for name, direction in (("late", "backward"), ("early", "forward")):
+            text = writer.text("void kernel() {}")
+            kernel = model.Artifact(0, compilation, "kernel", "kernel", direction, name, "cpp", text, 1)  # type: ignore[arg-type]
+            artifact = writer.add(kernel)
+            writer.add(model.Kernel(0, compilation, direction, 0, name, "cpp", artifact, 0))  # type: ignore[arg-type]
+            writer.add_all([model.LineNode(artifact, 0, 7, "codegen"), model.LineNode(artifact, 1, 7, "codegen")])
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert names_of_kernels_of(reader, [7]) == ["early", "late"]

@@ -16,6 +16,7 @@ from fx_explorer.tui.config import Config, config_path, load_config, parse_confi
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.dialogs.settings import SettingsDialog
+from fx_explorer.tui.ranks.app import RanksApp
 from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.fixes import FixScreen
@@ -23,9 +24,9 @@ from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.screens.step_record import StepScreen
-from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import footer_commands
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.find_bar import FindBar
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
 
 OWNERS = [
@@ -43,6 +44,7 @@ OWNERS = [
     FixScreen,
     StepScreen,
     SettingsDialog,
+    RanksApp,
 ]
 CLASSES = {
     "app": ExplorerApp,
@@ -53,6 +55,7 @@ CLASSES = {
     "fixes": FixScreen,
     "steps": StepScreen,
     "settings": SettingsDialog,
+    "ranks": RanksApp,
 }
 
 
@@ -150,6 +153,7 @@ def test_a_missing_config_file_means_the_defaults(tmp_path: Path) -> None:
     [
         ("keys = [", "is not valid TOML"),
         ('theme = "purple"', 'write "dark", "light" or "auto"'),
+        ('mark_kernels = "no"', "must be true or false"),
         ("colour = 1", "'colour' is not a setting"),
         ('keys = "x"', "keys must be a table"),
         ('[keys]\n"pane.zom" = "z"', "there is no command 'pane.zom'"),
@@ -163,8 +167,11 @@ def test_a_mistake_in_the_config_file_is_told_and_the_rest_is_used(config_file: 
 
 
 def test_the_good_part_of_a_config_with_a_mistake_is_used() -> None:
-    config = parse_config({"theme": "light", "keys": {"pane.zoom": ["Z", "ctrl+z"], "nonsense": "x"}}, "config.toml")
+    config = parse_config(
+        {"theme": "light", "mark_kernels": False, "keys": {"pane.zoom": ["Z", "ctrl+z"], "nonsense": "x"}}, "config.toml"
+    )
     assert config.theme == "light"
+    assert not config.mark_kernels
     assert config.keys == {"pane.zoom": ("Z", "ctrl+z")}
     assert len(config.problems) == 1
 

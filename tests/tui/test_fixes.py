@@ -19,7 +19,7 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.tui.screens.fixes import FixScreen
 from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
 from fx_explorer.tui.terminal.clipboard import CopyDestination
-from fx_explorer.tui.widgets.diff_view import DiffView
+from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from tests.figures import figures
 from tests.fixes import after
 from tests.fixing.test_dynamic_marks import VARYING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.client.session_files import is_a_session
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.model import Command, Notice, Outcome
+from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.session import SessionWriter
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
@@ -37,7 +38,7 @@ class FakeCapture:
 
     async def start(self) -> None:
         with SessionWriter(self.session_path) as writer:
-            writer.set_meta("request", {"target": "mlp.py"})
+            writer.set_meta("request", dataclasses.asdict(CaptureRequest("mlp.py", str(self.session_path))))
 
     def say(self, notice: Notice) -> None:
         self._queue.put_nowait(notice)
@@ -319,7 +320,9 @@ async def test_capturing_again_keeps_the_place(open_app: OpenApp, tmp_path: Path
         assert driver.panes[1].place.document.title == "Forward · post-grad"
         assert driver.panes[1].place.line == 2
         assert driver.panes[0].body.marks == {6}
-        assert captures[0].was_discarded
+        assert not captures[0].was_discarded, "the session before says what has changed since"
+        await driver.press("q")
+    assert captures[0].was_discarded
 
 
 async def test_saving_the_watched_file_captures_again(open_app: OpenApp, tmp_path: Path) -> None:

@@ -34,3 +34,13 @@ async def test_arrows_fold_and_unfold(captured: Captured, open_app: OpenApp) -> 
         assert driver.explorer.table.rows.line_count == 2
         await driver.press("right")
         assert driver.explorer.table.rows.line_count == before
+
+
+async def test_the_bar_of_the_sorted_column_is_seen_at_80_columns(captured: Captured, open_app: OpenApp) -> None:
+    async with open_app(captured("transformer"), size=(80, 24)) as driver:
+        await driver.press("v", "d")
+        assert "of saved" in driver.screen  # what tells most, where no times are known
+        for column in ("calls", "compile"):
+            assert f"of {column}" not in driver.screen
+            await driver.press("v", "o", *column, "enter")
+            assert f"of {column}" in driver.screen

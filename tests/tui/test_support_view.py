@@ -42,7 +42,7 @@ async def test_the_graph_marks_what_falls_back_and_narrows_to_a_segment(session:
         pane = driver.panes.index(driver.explorer.linked.active)
         rows = driver.panes[pane].body
         marked = [text for text in map(rows.line_text, range(rows.line_count)) if "↩" in text]
-        assert [text.split("  ")[0] for text in marked] == ["↩ i0", "↩ _softmax"]
+        assert [text.split("  ")[1] for text in marked] == ["↩ i0", "↩ _softmax"]
         await driver.press("ampersand")
         await driver.until(lambda: "only segment 2" in driver.screen)
         assert names(driver, pane) == ["t_1", "addmm_1"]

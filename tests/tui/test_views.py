@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.words import bar
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views.performance.time import bar
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import Hand
 
@@ -50,7 +50,7 @@ def test_an_empty_view_says_why(tmp_path: Path, name: str, outcome: model.Outcom
 
 def test_kernels_are_listed_with_their_code(step: SessionReader) -> None:
     rows = TABLES["kernels"](step).rows
-    assert [row.cells[2] for row in rows] == ["extern_kernels.addmm", "kernel", "extern_kernels.addmm"]
+    assert [row.cells[3] for row in rows] == ["extern_kernels.addmm", "kernel", "extern_kernels.addmm"]
     assert "auto tmp1 = gelu(tmp0);" in rows[1].detail().text
     assert "library call" in rows[0].detail().text
 

@@ -171,6 +171,25 @@ def test_a_file_counts_as_saved_once_it_has_come_to_rest(tmp_path: Path) -> None
     assert not watch.has_changed()
 
 
+def test_a_file_that_was_only_touched_was_not_changed(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("a")
+    watch = FileWatch([file])
+    os.utime(file, (1, 1))
+    assert [watch.has_changed() for _ in range(4)] == [False] * 4
+    file.write_text("b")
+    assert [watch.has_changed(), watch.has_changed()] == [False, True]
+
+
+def test_what_was_saved_before_a_new_look_counts_no_more(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("a")
+    watch = FileWatch([file])
+    file.write_text("ab")
+    watch.look_anew()
+    assert [watch.has_changed() for _ in range(3)] == [False] * 3
+
+
 def test_saving_by_renaming_is_noticed(tmp_path: Path) -> None:
     file, new = tmp_path / "model.py", tmp_path / "new"
     file.write_text("a")

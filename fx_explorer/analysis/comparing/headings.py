@@ -4,7 +4,8 @@ to know of each column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from fx_explorer import model
@@ -21,15 +22,19 @@ def original_first(left: model.Compilation, right: model.Compilation) -> tuple[m
     return (left, right) if left.id <= right.id else (right, left)
 
 
-def headings(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> tuple[str, str, str]:
+def headings(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation, left_had: Mapping[str, object] | None = None
+) -> tuple[str, str, str]:
     """Return what stands above the names of the figures, and above each side: of each what the other
     side does not have. What both were given is left out.
 
     Where one option differs, its name is told once: ``max_fusion_size``, ``original: 64`` and
-    ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``.
+    ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``. ``left_had`` are
+    options that were set by hand while the left one was compiled: no row of it tells.
     """
     sides = (left, right)
     changes = [model.Changes.from_json(side.changes or {}) for side in sides]
+    changes[0] = replace(changes[0], settings={**(left_had or {}), **changes[0].settings})
     names = list(dict.fromkeys([*changes[0].settings, *changes[1].settings]))
     given = [[_given(reader, side, changed, name) for name in names] for side, changed in zip(sides, changes, strict=True)]
     differing = [i for i in range(len(names)) if given[0][i] != given[1][i]]

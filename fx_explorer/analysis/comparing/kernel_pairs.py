@@ -2,18 +2,20 @@
 
 Two sessions have no ids in common, so kernels are paired by what they compute. First those of the
 same compilation and direction are paired that compute the same post-grad nodes, then those that
-share half of them. A library call is paired by its node too.
+share half of them (pairing.py). A library call is paired by its node too. What is left then may be the
+same code in another compilation: where a graph break is gone, those after it have other numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.comparing.pairing import paired
 from fx_explorer.analysis.diff import DiffRow, comparable, text_diff
 from fx_explorer.analysis.documents import Document, lines_of
 from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses
@@ -61,15 +63,40 @@ def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
     """Return every kernel of both, in the order in which the first session calls them; kernels of
     the second alone come last.
     """
-    found: list[KernelPair] = []
+    found: list[tuple[_Key, _Pair]] = []
     sides = [_by_compilation(reader) for reader in (left, right)]
     for key in dict.fromkeys([*sides[0], *sides[1]]):
-        for one, other in _paired(sides[0].get(key, []), sides[1].get(key, [])):
-            found.append(_judged(left, right, *key, one, other))
-    return found
+        found += [(key, pair) for pair in paired(sides[0].get(key, []), sides[1].get(key, []))]
+    return [_judged(left, right, *key, *pair) for key, pair in _across_compilations(left, right, found)]
 
 
 _Key = tuple[str, model.Direction]
+_Pair = tuple[KernelUse | None, KernelUse | None]
+
+
+def _across_compilations(
+    left: SessionReader, right: SessionReader, found: Sequence[tuple[_Key, _Pair]]
+) -> list[tuple[_Key, _Pair]]:
+    """Pair kernels without a partner that are the same code in another compilation."""
+    free: defaultdict[tuple[str, ...], deque[KernelUse]] = defaultdict(deque)
+    if any(other is None for _, (_, other) in found):
+        for key, (one, other) in found:
+            if one is None and other is not None:
+                free[_code_of(right, key[1], other)].append(other)
+    rows, taken = [], set[int]()
+    for key, (one, other) in found:
+        same = free.get(_code_of(left, key[1], one)) if free and one and other is None else None
+        partner = same.popleft() if same else other
+        if partner is not None and partner is not other:
+            taken.add(partner.kernel.id)
+        rows.append((key, (one, partner)))
+    return [(key, pair) for key, pair in rows if pair[0] or (pair[1] and pair[1].kernel.id not in taken)]
+
+
+def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
+    """Return what a kernel has in common with one that is the same: its code; of a library call its name."""
+    code = _without_device(code_lines(reader, use.kernel)) if use.kernel.artifact else [use.kernel.name]
+    return (direction, use.kernel.language, *code)
 
 
 def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
@@ -78,36 +105,6 @@ def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
     for use in kernel_uses(reader):
         found[names.get(use.kernel.compilation, ""), use.kernel.direction].append(use)  # a damaged session lacks some
     return found
-
-
-def _paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[tuple[KernelUse | None, KernelUse | None]]:
-    """Pair kernels with the same nodes, then those with half of them in common; kernels without
-    known nodes are paired by name.
-    """
-    free = list(right)
-    partners: dict[int, KernelUse] = {}
-    # The surest pairs first: who has a partner is not asked again.
-    for is_partner in (_compute_the_same, _share_half, _have_one_name):
-        for use in left:
-            candidates = [other for other in free if use.kernel.id not in partners and is_partner(use, other)]
-            if candidates:
-                partner = max(candidates, key=lambda other: len({*use.nodes} & {*other.nodes}))
-                partners[use.kernel.id] = partner
-                free.remove(partner)
-    return [(use, partners.get(use.kernel.id)) for use in left] + [(None, other) for other in free]
-
-
-def _compute_the_same(left: KernelUse, right: KernelUse) -> bool:
-    return bool(left.nodes) and {*left.nodes} == {*right.nodes}
-
-
-def _share_half(left: KernelUse, right: KernelUse) -> bool:
-    fewer = min(len(left.nodes), len(right.nodes))
-    return fewer > 0 and 2 * len({*left.nodes} & {*right.nodes}) >= fewer
-
-
-def _have_one_name(left: KernelUse, right: KernelUse) -> bool:
-    return left.kernel.name == right.kernel.name
 
 
 def _judged(

@@ -4,7 +4,7 @@ are in kernel_pairs.py.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from typing import Literal, NamedTuple
 
 from fx_explorer import model
@@ -154,11 +154,23 @@ MOST_VERSIONS = 8
 
 
 def breaks_of_one(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:
-    """Return graph breaks of ``reader`` that ``other`` does not have. They are compared by line of
-    code and cause, since line numbers move.
+    """Return graph breaks of ``reader`` that ``other`` does not have."""
+    return [one for one, counterpart in paired_breaks(reader, other) if one and not counterpart]
+
+
+def paired_breaks(left: SessionReader, right: SessionReader) -> list[tuple[DistinctBreak | None, DistinctBreak | None]]:
+    """Return each break of the first session with its counterpart, then those of the second alone. They are
+    compared by line of code and cause, since line numbers move; where a line stands in a file more often,
+    from top to bottom.
     """
-    known = {_cause(one) for one in distinct_breaks(other)}
-    return [one for one in distinct_breaks(reader) if _cause(one) not in known]
+    free: defaultdict[tuple[str, str, str], deque[DistinctBreak]] = defaultdict(deque)
+    for one in sorted(distinct_breaks(right), key=lambda found: found.line):
+        free[_cause(one)].append(one)
+    of_left = distinct_breaks(left)
+    partners = {
+        id(one): free[_cause(one)].popleft() for one in sorted(of_left, key=lambda found: found.line) if free[_cause(one)]
+    }
+    return [*((one, partners.get(id(one))) for one in of_left), *((None, one) for rest in free.values() for one in rest)]
 
 
 def _cause(one: DistinctBreak) -> tuple[str, str, str]:

@@ -77,7 +77,7 @@ def kernel_costs(reader: SessionReader, compilation: int | None = None) -> list[
     with reader.snapshot():
         uses = kernel_uses(reader, compilation)
         known, origins, paths = versions(reader), kernel_origins(reader), source_paths(reader)
-        times = _Times(reader)
+        times = KernelTimes(reader)
         return [
             KernelCost(
                 use,
@@ -95,7 +95,7 @@ def _frequent(found: Iterable[OneT]) -> tuple[OneT, ...]:
     return tuple(one for one, _ in Counter(found).most_common())
 
 
-class _Times:
+class KernelTimes:
     """Finds the times of kernels, of whichever kind the session has."""
 
     def __init__(self, reader: SessionReader) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu, triton_kernels
+from fx_explorer.analysis.log_sessions import not_decoded
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernel_languages
 
@@ -34,6 +35,8 @@ def why_no_triton(reader: SessionReader) -> str:
 
 def why_no_kernels(reader: SessionReader) -> str:
     """Return why a view of kernels is empty."""
+    if why := not_decoded(reader):
+        return why
     if reader.meta("outcome") is None:
         return "None so far: kernels are written at the end of a compilation."
     compilations = reader.rows(model.Compilation)

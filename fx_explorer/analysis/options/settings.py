@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 
+from fx_explorer.analysis.options.option_words import WORDS
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_types import plain_type
 from fx_explorer.session import SessionReader
@@ -37,17 +38,24 @@ def search(settings: Sequence[Setting], typed: str, chosen: Collection[str] = ()
     """Return the options whose name or help has every word of ``typed`` (upper and lower case
     alike); all options for no words.
 
-    Options that are ``chosen`` (full names) or changed come first, then matches of the name before
-    matches of the help, then torch's order.
+    Options that are ``chosen`` (full names) or changed come first, then what was typed in full, then
+    those of the console among the matches of a name, matches of a name before those of the help, and
+    torch's order.
     """
     words = typed.casefold().split()
     found = [(_rank(setting, words), setting) for setting in settings]
     matching = [(rank, setting) for rank, setting in found if rank < _NO_MATCH]
-    matching.sort(key=lambda one: (one[1].full_name not in chosen, not is_changed(one[1]), one[0]))
+    matching.sort(key=lambda one: (one[1].full_name not in chosen, not is_changed(one[1]), *_how_likely(*one)))
     return [setting for _, setting in matching]
 
 
-_NO_MATCH = 4
+_IN_FULL, _NAME_AND_HELP, _NO_MATCH = 0, 3, 4
+
+
+def _how_likely(rank: int, setting: Setting) -> tuple[bool, bool, int]:
+    """Return the sort key of a match: people look for the options that the console has words for."""
+    is_of_console = setting.full_name in WORDS and rank < _NAME_AND_HELP
+    return rank != _IN_FULL, not is_of_console, rank
 
 
 def _rank(setting: Setting, words: list[str]) -> int:
@@ -58,6 +66,6 @@ def _rank(setting: Setting, words: list[str]) -> int:
     if all(word in name for word in words):
         own_name = setting.name.casefold()
         first = words[0] if words else ""
-        return 0 if first in (own_name, name) else 1 if own_name.startswith(first) else 2
+        return _IN_FULL if first in (own_name, name) else 1 if own_name.startswith(first) else 2
     whole = f"{name} {setting.help.casefold()}"
-    return 3 if all(word in whole for word in words) else _NO_MATCH
+    return _NAME_AND_HELP if all(word in whole for word in words) else _NO_MATCH

@@ -20,10 +20,18 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     outcome = reader.meta("outcome")
     if waiting:
         yield waiting
+    elif outcome is None and is_log(reader):
+        is_followed = (reader.meta("log") or {}).get("is_followed")
+        now = "The log is followed while a job writes it." if is_followed else "The log is still being read."
+        yield Fact("run", "notice", f"{now} What was found of it so far is below.", view="time")
     elif outcome is None:
         progress = reader.meta("progress", "")
         yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
     elif is_log(reader):
+        ended = model.Outcome.from_json(outcome)
+        if not ended.went_well:
+            severity: Severity = "notice" if ended.kind == "cancelled" else "problem"
+            yield Fact("run", severity, first_line(ended.message), view="time")
         yield from log_facts(reader)
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))

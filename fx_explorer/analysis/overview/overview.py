@@ -7,7 +7,8 @@ more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from fx_explorer import model
@@ -15,7 +16,13 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.analysis.log_sessions import is_log
+from fx_explorer.analysis.log_sessions import (
+    compiled_without_dynamo,
+    is_debug_directory,
+    is_log,
+    not_decoded,
+    tells_breaks,
+)
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
@@ -23,6 +30,8 @@ from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
+from fx_explorer.analysis.overview.facts.break_facts import break_fact, costliest_fact, look_at, stopped_by
+from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
@@ -70,7 +79,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         return list(bench_facts(reader))
     if is_package(reader):
         return list(package_facts(reader))
-    figures = totals(reader)
+    figures, broken = totals(reader), distinct_breaks(reader)
     facts = [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
@@ -79,7 +88,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *nested_region_facts(reader),
         *_changed_by_hand(reader),
         *_other_variants(reader),
-        *_breaks(reader),
+        *_breaks(reader, broken),
         *_recompiles(reader, figures),
         *support_facts(reader),
         *backend_facts(reader),
@@ -87,12 +96,17 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *regional_facts(reader),
         *_memory(reader),
         *_time(reader),
+        *cache_facts(reader),
         *ledger_facts(reader),
         *bench_facts(reader),
         *front_end_facts(reader),
         *stage_facts(reader),
     ]
-    return [*facts, *_first_look(reader, facts)]
+    look = list(_first_look(reader, facts, broken))
+    if look and broken and look[0].text == look_at(break_fact(broken[0])):
+        # What to do about it is told there. Said twice, it would push the other breaks off the screen.
+        facts = [break_fact(broken[0], advises=False) if fact == break_fact(broken[0]) else fact for fact in facts]
+    return [*facts, *look]
 
 
 # graphs
@@ -107,7 +121,7 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
             yield _not_compiled(reader, compilation)
     if not figures.graphs:
         # While the capture goes on, a graph may still come.
-        if reader.meta("outcome") is not None:
+        if reader.meta("outcome") is not None and not not_decoded(reader):
             yield _no_graph(reader)
         return
     operations = captured_operations(reader, graphs_in_use(reader))
@@ -118,11 +132,20 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
-        yield Fact("graphs", "notice", f"The code became {found}: it was cut at {lines}, listed below.", view="graphs")
+        text = f"The code became {found}: it was cut at {lines}, listed below."
+        yield Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
     else:
         reason = f"{counted(frames, 'function')} compiled"
         reason += f", {counted(figures.recompiles, 'time')} again for other inputs" if figures.recompiles else ""
-        yield Fact("graphs", "good", f"The code became {found} ({reason}), none of them cut.", view="graphs")
+        text = f"The code became {found} ({reason}), none of them cut."
+        yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+
+
+def _names_in_words(compilations: Sequence[model.Compilation]) -> str:
+    """Return what torch's names of these compilations mean; empty where there is only one."""
+    if len(compilations) < 2:
+        return ""
+    return "[1/0] is torch's name: function 1, compiled the first time; [1/1] is the same function, compiled again."
 
 
 def _all_was_compiled(reader: SessionReader) -> bool:
@@ -144,6 +167,13 @@ def _no_graph(reader: SessionReader) -> Fact:
     """
     if reader.count(model.GraphBreak):
         return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
+    if is_debug_directory(reader):
+        graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(model.Graph, stage="backward", parent=0)
+        return Fact("graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs")
+    others = compiled_without_dynamo(reader)
+    if others:
+        text = f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
+        return Fact("graphs", "good", text, view="graphs")
     text = "No graph was made: nothing of this program was compiled."
     if children(reader).graphs:
         return Fact("graphs", "notice", "No graph was made in the program's own process.", view="graphs")
@@ -158,7 +188,8 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact
     place = place_of_path(reader, compilation.file, compilation.line)
     if compilation.status == "failed":
         return Fact("graphs", "problem", f"{name} could not be compiled.", compilation.error, place, "graphs")
-    return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", compilation.error, place, "graphs")
+    why = stopped_by(reader, compilation) or compilation.error
+    return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", why, place, "graphs")
 
 
 def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
@@ -168,7 +199,10 @@ def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
     gates = listed(dict.fromkeys(f"after {model.GATE_WORDS[one.gate]}" for one in done if one.gate))
     where = f" {gates}" if gates else ""
     text = f"This was changed by hand{where}: {listed(one.title for one in done)}."
-    yield Fact("graphs", "notice", text, "From there on it is not what torch alone would have done.", view="graphs")
+    detail = "From there on it is not what torch alone would have done."
+    if any(one.kind == "setting" for one in done):
+        detail += " Compile again without it to see what it changed."
+    yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
 def _other_variants(reader: SessionReader) -> Iterator[Fact]:
@@ -185,25 +219,16 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
-def _breaks(reader: SessionReader) -> Iterator[Fact]:
-    found = distinct_breaks(reader)
+def _breaks(reader: SessionReader, found: Sequence[DistinctBreak]) -> Iterator[Fact]:
     if not found:
-        if reader.count(model.Graph):
+        if reader.count(model.Graph) and tells_breaks(reader):
             never = ": Python never had to step in" if _all_was_compiled(reader) else ""
             yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
         return
     for one in islice(found, SHOWN_AT_MOST):
-        yield _break(one)
+        yield break_fact(one)
     if len(found) > SHOWN_AT_MOST:
         yield Fact("breaks", "problem", f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.", view="breaks")
-
-
-def _break(one: DistinctBreak) -> Fact:
-    where = in_file(one.file, one.line) if one.file else "somewhere"
-    hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-    text = f"{where} cuts the graph{hits}: {one.in_words}."
-    detail = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
-    return Fact("breaks", "problem", text, detail, one.place, "breaks")
 
 
 def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
@@ -328,7 +353,7 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
     yield Fact("time", "good", f"Compiling took {seconds(times.total_s)}.", "; ".join(told), view="time")
 
 
-def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
+def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]) -> Iterator[Fact]:
     """Yield the worst problem, else a question about the device, else the first notice, else what
     is worth seeing.
 
@@ -341,11 +366,13 @@ def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
         return
     problems = [fact for fact in facts if fact.severity == "problem"]
     notices = [fact for fact in facts if fact.severity == "notice" and fact.topic != "front_ends"]
-    if problems:
+    if problems and broken and problems[0] == break_fact(broken[0]):
+        yield costliest_fact(broken[0], len(broken))
+    elif problems:
         worst, said = problems[0], model.Outcome.from_json(outcome).message
-        yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail or said, worst.place, worst.view)
-    elif asked := first_question(facts):
-        yield Fact("next", "notice", f"Look first at: {asked.text}", asked.detail, asked.place, asked.view)
+        yield replace(worst, topic="next", text=look_at(worst), detail=worst.detail or said)
+    elif asked := first_question(list(facts)):
+        yield Fact("next", "notice", look_at(asked), asked.detail, asked.place, asked.view)
     elif notices:
         first = notices[0]
         yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)

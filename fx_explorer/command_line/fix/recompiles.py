@@ -11,6 +11,7 @@ from pathlib import Path
 from fx_explorer.analysis.overview.checks import relative_path
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks
 from fx_explorer.highlight import printable
@@ -39,14 +40,14 @@ async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arg
     """
     for cause in found.causes:
         where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}" if cause.file else f"[{cause.compilation}]"
-        print(printable(f"{where}  compiled again: {cause.in_words}"))
+        tell(printable(f"{where}  compiled again: {cause.in_words}"))
         if cause.remedy:
-            print(f"       {printable(cause.remedy)}")
+            tell(f"       {printable(cause.remedy)}")
         for mark in found.marks:
             if mark.cause == cause and arguments.trying and request:
                 await _try([mark], mark.instruction, found.compilations, request, arguments)
     if len(found.marks) > 1 and arguments.trying and request:
-        print("all that vary")
+        tell("all that vary")
         await _try(found.marks, instruction(found.marks), found.compilations, request, arguments)
 
 
@@ -56,4 +57,4 @@ async def _try(
     check_program(arguments)
     sources = [mark.source for mark in wanted]
     trial = await try_marks(request, sources, compilations, TrialWorker(arguments.python, arguments.timeout))
-    print(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)", flush=True)
+    tell(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")

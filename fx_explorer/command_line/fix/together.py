@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.fix.trying import SessionFixes, apply, told, trial, written
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable, printable_text
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ TOO_FEW = "there are no two good fixes, of different breaks, that go with each o
 async def list_together(found: SessionFixes, arguments: argparse.Namespace) -> None:
     """Print what all good fixes come to, after each has been tried."""
     whole = _together(found)
-    print("all good fixes together")
+    tell("all good fixes together")
     if whole is None:
-        print(f"       {TOO_FEW}")
+        tell(f"       {TOO_FEW}")
         return
-    print(f"       {printable(whole.fix.why)}")
-    print(f"       {told(await trial(found, whole.fix, arguments))}", flush=True)
-    print("       write them: --apply all")
+    tell(f"       {printable(whole.fix.why)}")
+    tell(f"       {told(await trial(found, whole.fix, arguments))}")
+    tell("       write them: --apply all")
 
 
 async def apply_together(found: SessionFixes, arguments: argparse.Namespace) -> int:
@@ -40,18 +41,18 @@ async def apply_together(found: SessionFixes, arguments: argparse.Namespace) -> 
 
     breaks = [fixes for _, fixes, _ in found.breaks]
     while fix := next_to_try(breaks, found.trials):
-        print(printable(f"{fix.title} (line {fix.line})"))
-        print(f"       {told(await trial(found, fix, arguments))}", flush=True)
+        tell(printable(f"{fix.title} (line {fix.line})"))
+        tell(f"       {told(await trial(found, fix, arguments))}")
     whole = _together(found)
     good = [one for one in found.trials if one.is_good]
     if whole is None and len(good) == 1:
-        print("one fix is good:")
+        tell("one fix is good:")
         sys.stdout.write(printable_text(good[0].fix.diff))
         return written(good[0].fix, good[0])
     if whole is None:
-        print(TOO_FEW)
+        tell(TOO_FEW)
         return 1
-    sys.stdout.write(printable_text(f"{whole.fix.why}\n"))
+    tell(printable_text(whole.fix.why))
     return await apply(found, whole.fix, arguments)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.fix.recompiles import Recompiles
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
@@ -84,7 +85,7 @@ async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) ->
         return 1
     sys.stdout.write(printable_text(fix.diff))
     tried = await trial(found, fix, arguments)
-    print(told(tried))
+    tell(told(tried))
     return written(fix, tried)
 
 
@@ -96,17 +97,17 @@ def written(fix: Fix, tried: Trial) -> int:
     from fx_explorer.source_edit.file_edit import relative
 
     if tried.verdict == "refused":
-        print("not written: a fix that fails or changes results is not applied (--diff N prints it)")
+        tell("not written: a fix that fails or changes results is not applied (--diff N prints it)")
         return 1
     # Asked anew: a trial takes minutes, in which the file may have been edited.
     if _cannot_be_written(fix):
         return 1
     files = ", ".join([place(fix.path, fix.line), *(str(relative(edit.path)) for edit in fix.edits[1:])])
     if not _agreed(f"Write this to {files}? [y/N] "):
-        print("not written")
+        tell("not written")
         return 1
     for backup in accept(fix):
-        print(f"written; the file as it was: {printable(str(backup))}")
+        tell(f"written; the file as it was: {printable(str(backup))}")
     if fix.settings:
         print(f"set this in your program too:\n{fix.instruction}")
     return 0
@@ -118,7 +119,7 @@ def _cannot_be_written(fix: Fix) -> bool:
 
     reason = why_not_accepted(fix)
     if reason:
-        print(f"not written: {printable(reason)}")
+        tell(f"not written: {printable(reason)}")
     return bool(reason)
 
 

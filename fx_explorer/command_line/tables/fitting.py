@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 
-from fx_explorer.command_line.tables.columns import LEAST_PROSE
+from fx_explorer.command_line.tables.columns import LEAST_PROSE, width_for
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
@@ -18,6 +19,21 @@ def fitted(text: str, width: int | None) -> str:
     if width is None:
         return text
     return "\n".join(part for line in text.split("\n") for part in _parts(line, width))
+
+
+def paragraphs_fitted(text: str, width: int | None) -> str:
+    """Return the text with long sentences going on under their own indentation. Rows of tables, which
+    have gaps between their columns, stay as they are, and everything does where a program reads.
+    """
+    if width is None:
+        return text
+    parts = (([line] if _GAP.search(line.strip()) else _parts(line, width)) for line in text.split("\n"))
+    return "\n".join(part for line in parts for part in line)
+
+
+def tell(text: str) -> None:
+    """Print a text at once, fitted to the terminal of whoever reads it."""
+    print(fitted(text, width_for(sys.stdout)), flush=True)
 
 
 def _parts(line: str, width: int) -> list[str]:

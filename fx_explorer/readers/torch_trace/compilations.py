@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fx_explorer.model import Artifact, ArtifactKind, Compilation, Direction, Failure, Metric, Span, Stage, Status
+from fx_explorer.model import Artifact, ArtifactKind, Compilation, Direction, Failure, Frame, Metric, Span, Stage, Status
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
@@ -16,12 +17,19 @@ from fx_explorer.torch_texts.events import STAGE_OF_EVENT
 
 NOT_IN_LOG = "the log has no record of it"
 
+WITHOUT_FRAME = "no frame"
+"""Name of what is compiled without Dynamo: by torch.export, by AOTInductor, or by a call of Inductor's own functions."""
+
 _STAGES: tuple[Stage, ...] = ("joint", "forward", "backward", "pre_grad", "post_grad", "schedule", "output_code", "kernel")
 
 _LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
 """Kinds of failures after which Dynamo leaves the frame to Python."""
 
 _NUMBERS = re.compile(r"(?:!\d+/)?(?P<frame>\d+)/(?P<recompile>\d+)")
+
+
+SHORT = 256
+"""Characters: a place in the log takes as much room."""
 
 
 @dataclass(slots=True)
@@ -38,6 +46,10 @@ class State:
     has_ended: bool = False
     cache_hits: set[str] = field(default_factory=set)
     error_text: str = ""
+    called: str = ""
+    """The name that torch gave it, which it may have given before."""
+    put_off: list[Record] = field(default_factory=list)
+    """Its records that are decoded later, without their texts."""
 
 
 class Compilations:
@@ -54,12 +66,19 @@ class Compilations:
         """Unfinished events by process, thread and name: when they began, and for which compilation."""
         self._first_event_s: float | None = None
         self.environment: dict[str, object] = {}
+        self.all: list[State] = []
+        """In the order in which they began."""
+        self.leaves_texts = False
+        """Whether texts of records stay in the log."""
+        self.parts: dict[int, str] = {}
+        """The part of its graph that a compilation is at, where parts are compiled by themselves: row's id → name."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
             "dynamo_start": self._start,
             "compilation_metrics": self._end,
             "bwd_compilation_metrics": self._metrics,
+            "aot_autograd_backward_compilation_metrics": self._metrics,
             "compilation_metrics_runtime": self._metrics,
             "bwd_compilation_metrics_runtime": self._metrics,
             "chromium_event": self._event,
@@ -79,33 +98,80 @@ class Compilations:
         known = self._states.get(record.compilation)
         return known or self._begin(record.compilation, record.seconds)
 
+    def state(self, record: Record) -> State | None:
+        """Return the compilation that a record is about. One of no frame belongs to what is compiled without Dynamo,
+        once that has begun; before, it is about none.
+        """
+        return self.of(record) if record.compilation else self._states.get("")
+
     def id(self, record: Record) -> int:
-        return self.of(record).row.id if record.compilation else 0
+        known = self.state(record)
+        return known.row.id if known else 0
+
+    def begin_without_frame(self, record: Record, name: str = WITHOUT_FRAME) -> State:
+        """Return the compilation that a record of no frame is about, and make it if there is none. ``name`` says what
+        compiles it, where the record is of one compiler only.
+        """
+        state = self._states.get("")
+        if state is None:
+            state = self._begin("", record.seconds)
+            where = self._places.user_frame(self._places.frames(record.stack))
+            if where:
+                self._places.file(where.file)
+                self.change(state, function=where.function, file=where.file, line=where.line)
+        if state.row.name.startswith(WITHOUT_FRAME) and name != WITHOUT_FRAME:
+            self.change(state, name=name + state.row.name.removeprefix(WITHOUT_FRAME))
+        return state
+
+    def end_without_frame(self) -> None:
+        """Note that what follows of no frame is about another program."""
+        self._states.pop("", None)
 
     def _begin(self, name: str, seconds: float) -> State:
         times = self._begun[name] = self._begun.get(name, 0) + 1
         found = _NUMBERS.fullmatch(name)
         row = Compilation(
             0,
-            name if times == 1 else f"{name}#{times}",
+            (name or WITHOUT_FRAME) + (f"#{times}" if times > 1 else ""),
             int(found["frame"]) if found else 0,
             int(found["recompile"]) if found else 0,
             *("", "", 0),
             start_s=max(0.0, seconds - (self._first_s or 0.0)),
         )
-        state = self._states[name] = State(replace(row, id=self._writer.add(row)))
+        state = self._states[name] = State(replace(row, id=self._writer.add(row)), called=name)
+        self.all.append(state)
         return state
 
+    @contextlib.contextmanager
+    def again(self, state: State) -> Iterator[None]:
+        """Within the block, records with the name of this compilation are of this one, though torch may have given the name
+        again since.
+        """
+        latest = self._states.get(state.called)
+        self._states[state.called] = state
+        try:
+            yield
+        finally:
+            del self._states[state.called]
+            if latest:
+                self._states[state.called] = latest
+
     def change(self, state: State, **fields: Any) -> None:
-        state.row = replace(state.row, **fields)
-        self._writer.update(state.row)
+        row = replace(state.row, **fields)
+        self._writer.update(row)  # which refuses what no session can hold
+        state.row = row
 
     def add_artifact(
         self, record: Record, kind: ArtifactKind, stage: Stage, title: str, language: str, text: str, direction: Direction = ""
     ) -> int:
-        """Add a text of a compilation as a document, and return its id."""
+        """Add a text of a compilation as a document, and return its id. Where parts of a graph are compiled by themselves, the
+        title names the part.
+        """
+        part = record.subgraph or self.parts.get(self.id(record), "")
+        title = f"{title} · {part}" if part else title
         lines = text.removesuffix("\n").count("\n") + 1
-        text_id = self._writer.text(text, like=f"{kind} {title}")
+        stays = self.leaves_texts and text is record.payload and len(text) > SHORT
+        text_id = self._writer.text_elsewhere(record.place) if stays else self._writer.text(text, like=f"{kind} {title}")
         return self._writer.add(Artifact(0, self.id(record), kind, stage, direction, title, language, text_id, lines))
 
     def graph_of_attempt(self, record: Record) -> None:
@@ -113,7 +179,11 @@ class Compilations:
         state = self.of(record)
         if state.graph_attempt >= 0 and record.attempt != state.graph_attempt:
             aside = replace(state.row, id=0, name=f"{state.row.name}_{state.set_aside}", status="restarted")
-            self._writer.move_compilation(state.row.id, self._writer.add(aside))
+            aside = replace(aside, id=self._writer.add(aside))
+            self._writer.move_compilation(state.row.id, aside.id)
+            left = State(aside, graph_attempt=state.graph_attempt, called=state.called, put_off=state.put_off)
+            self.all.append(left)
+            state.put_off = []
             state.set_aside += 1
             state.seen.clear()
         state.graph_attempt = record.attempt
@@ -136,12 +206,12 @@ class Compilations:
     def _end(self, record: Record) -> None:
         self._metrics(record)
         found = record.content if isinstance(record.content, dict) else {}
-        if not record.compilation:
+        state = self.state(record)
+        if state is None:
             return
-        state = self.of(record)
         state.has_ended = True
         restarts = tuple(sorted(_first_line(str(reason)) for reason in found.get("restart_reasons") or ()))
-        status = _status(found, state.has_broken)
+        status = _status(found, state.has_broken) if record.compilation or found.get("fail_type") else "ok"
         reason = " ".join(str(found.get("fail_reason") or "").split())
         if status == "failed":
             reason = f"{found.get('fail_type')}: {reason}"
@@ -189,18 +259,36 @@ class Compilations:
     def _version(self, record: Record) -> None:
         self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
 
-    def finish(self) -> None:
-        """Say of each compilation what the log has nothing of."""
-        for state in self._states.values():
+    def finish_text(self) -> None:
+        """Finish the compilations of a text that does not say how they ended: all it has was compiled."""
+        for state in self.all:
+            if not state.has_ended:
+                self.change(state, status="broke" if state.has_broken else "ok", attempts=1 + state.attempt)
+                state.has_ended = True
+        self.finish()
+
+    def name_after(self, record: Record, where: Frame | None) -> None:
+        """Name the function of a compilation that no record has named, after a line that is in it."""
+        state = self.state(record)
+        if state and where and not state.row.function:
+            self.change(state, function=where.function, file=where.file, line=where.line)
+
+    def finish(self, *, is_over: bool = True) -> None:
+        """Say of each compilation what the log has nothing of; unless the log ``is_over``, of those that have ended."""
+        for state in self.all:
+            if state.row.status == "restarted" or (state.row.status == "running" and not is_over):
+                continue
             absent = [stage for stage in _STAGES if stage not in state.seen]
             backend = "inductor" if state.seen & {"post_grad", "output_code"} else ""
             self.change(state, backend=backend, missing_stages=dict.fromkeys(absent, _why_missing(state)) or None)
+            if not state.has_ended and not _NUMBERS.search(state.row.name):
+                self.change(state, status="ok")
 
 
 def _why_missing(state: State) -> str:
     if state.cache_hits:
         return f"taken from torch's cache ({', '.join(sorted(state.cache_hits))})"
-    if "dynamo" not in state.seen:
+    if "dynamo" not in state.seen and _NUMBERS.search(state.row.name):
         return "Dynamo captured no tensor operation here"
     return NOT_IN_LOG
 

@@ -32,7 +32,11 @@ _EVENTS: dict[str, SymbolEventKind] = {
     "guard_added_fast": "constrained",
     "guard_added": "constrained",
     "propagate_real_tensors": "assumed",
+    "propagate_real_tensors_provenance": "assumed",
 }
+
+EXPORT = "torch.export"
+"""Name of the compilation that stands for an exported program."""
 
 _NOTED_LINE = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in \S+")
 
@@ -66,12 +70,14 @@ class DynamoRecords:
         if report.is_given_up and cause in self._causes:
             return
         self._causes.add(cause)
-        if record.compilation:
-            self._compilations.of(record).has_broken = True
+        state = self._compilations.state(record)
+        if state:
+            state.has_broken = True
         user = self._places.user_frame(report.frames)
         code = report.frames[-1].code if report.frames else ""
         file, line = (user.file, user.line) if user and is_torch(report.file) else (report.file, report.line)
         self._places.file(file)
+        self._compilations.name_after(record, user)
         row = GraphBreak(
             0,
             compilation,
@@ -126,6 +132,7 @@ class DynamoRecords:
 
     def _symbol(self, record: Record) -> None:
         content = _fields(record)
+        self._begin(record)
         compilation, source, value = self._compilations.id(record), str(content.get("source") or ""), content.get("val")
         name = str(content.get("symbol"))
         self._symbols.setdefault(compilation, set()).add(name)
@@ -143,6 +150,7 @@ class DynamoRecords:
         self._writer.add(row)
 
     def _event(self, record: Record) -> None:
+        self._begin(record)
         content, compilation = _fields(record), self._compilations.id(record)
         if record.kind == "symbolic_shape_specialization":
             expression, reason = str(content.get("value")), str(content.get("reason") or "")
@@ -152,14 +160,20 @@ class DynamoRecords:
         names = tuple(dict.fromkeys(word for word in words if word in self._symbols.get(compilation, ())))
         frames = self._user(content)
         user = self._places.user_frame(frames)
-        place = (user.file, user.line) if user else ("", 0)
+        place = (user.file, user.line) if user and not is_torch(user.file) else ("", 0)
         event = SymbolEvent(0, compilation, _EVENTS[record.kind], names, expression, reason, *place, attempt=record.attempt)
         if event not in self._told:  # the same is asked again and again, at the same line
             self._told.add(event)
             self._writer.add(replace(event, stack=self._places.stack(frames)))
 
+    def _begin(self, record: Record) -> None:
+        """Sizes of no frame are those of a program that is exported."""
+        if not record.compilation:
+            self._compilations.begin_without_frame(record, EXPORT)
+
     def _user(self, content: dict[str, Any]) -> tuple[Frame, ...]:
-        return self._places.frames(content.get("user_stack"))
+        """Return the user's stack. torch.export leaves it empty, and gives the whole stack down to its own functions."""
+        return self._places.frames(content.get("user_stack")) or self._places.frames(content.get("stack"))
 
 
 def _fields(record: Record) -> dict[str, Any]:

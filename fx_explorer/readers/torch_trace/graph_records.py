@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
 from fx_explorer.torch_texts.views import computes_nothing
 
-_STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
+STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
     "dynamo_output_graph": ("dynamo", "", ""),
     "after_pre_grad_graph": ("pre_grad", "", ""),
     "aot_joint_graph": ("joint", "", ""),
@@ -22,10 +23,16 @@ _STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
     "aot_backward_graph": ("backward", "backward", ""),
     "aot_inference_graph": ("forward", "inference", ""),
     "inductor_post_grad_graph": ("post_grad", "", ""),
+    "inductor_pre_grad_graph": ("pre_grad", "", ""),
+    "after_post_grad_graph": ("post_grad", "", ""),
 }
 """Record → stage, direction and name of its graph. Which direction a graph after Inductor's passes has is
 told by its inputs.
 """
+
+
+MOST_AT_HAND = 64
+"""Compilations whose nodes are known by name, where a log is decoded in its own order: a large one has 8,000."""
 
 
 @dataclass(slots=True)
@@ -35,6 +42,8 @@ class GraphsOfCompilation:
     by_stage: dict[tuple[Stage, Direction], dict[str, int]] = field(default_factory=dict)
     inputs: dict[Direction, tuple[str, ...]] = field(default_factory=dict)
     """The inputs of AOTAutograd's graphs."""
+    post_grad_records: dict[Direction, str] = field(default_factory=dict)
+    """Which of torch's two records gave the graph after Inductor's passes."""
 
 
 class GraphRecords:
@@ -44,22 +53,32 @@ class GraphRecords:
         self._writer = writer
         self._compilations = compilations
         self._places = places
-        self._graphs: dict[int, GraphsOfCompilation] = {}
+        self._graphs: OrderedDict[int, GraphsOfCompilation] = OrderedDict()
         self.unread_lines = 0
         """Lines of graphs that could not be read."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
-        return dict.fromkeys(_STAGE_OF, self._graph)
+        return dict.fromkeys(STAGE_OF, self._graph)
 
     def of(self, compilation: int) -> GraphsOfCompilation:
-        return self._graphs.setdefault(compilation, GraphsOfCompilation())
+        found = self._graphs.setdefault(compilation, GraphsOfCompilation())
+        self._graphs.move_to_end(compilation)
+        while len(self._graphs) > MOST_AT_HAND:
+            self._graphs.popitem(last=False)
+        return found
+
+    def forget(self, compilation: int) -> None:
+        """Forget the names of the nodes of a compilation of which nothing more comes."""
+        self._graphs.pop(compilation, None)
 
     def _graph(self, record: Record) -> None:
-        stage, direction, name = _STAGE_OF[record.name]
+        stage, direction, name = STAGE_OF[record.name]
         if stage == "dynamo":
             before = self._compilations.id(record)
             self._compilations.graph_of_attempt(record)
             self._graphs.pop(before, None)
+        if not record.compilation:
+            self._begin_without_frame(record, stage)
         compilation = self._compilations.id(record)
         found = read_graphs(record.payload)
         if not found:
@@ -68,18 +87,44 @@ class GraphRecords:
         inputs = tuple(node.name for node in graph.nodes if node.op == "placeholder")
         if stage == "post_grad":
             direction = _closest(inputs, known.inputs)
+            if known.post_grad_records.setdefault(direction, record.name) != record.name:
+                title = "After the post-grad passes"
+                self._compilations.add_artifact(record, "listing", stage, title, "python", record.payload, direction)
+                return
         elif stage in ("forward", "backward"):
             known.inputs[direction] = inputs
-        if record.compilation:
-            self._compilations.of(record).seen.add(stage)
+        state = self._compilations.state(record)
+        if state:
+            state.seen.add(stage)
         is_backward = direction == "backward"
+        if stage in ("dynamo", "forward"):
+            frames = [node.frame for node in graph.nodes if node.frame]
+            self._compilations.name_after(record, self._places.user_frame(frames[:1]))
         ids = self._add(graph, Graph(0, compilation, stage, direction, name), is_backward)
         if name:
             return
         known.by_stage[stage, direction] = ids
         self._writer.add_all(self._links(known, stage, direction, ids))
 
+    def add_printed(self, graph: PrintedGraph, row: Graph) -> int:
+        """Add a graph that no other is linked to, with those nested in it, and return its id."""
+        return self._add_graph(graph, row, is_backward=False).id
+
+    def _begin_without_frame(self, record: Record, stage: Stage) -> None:
+        """Find or make the compilation of a graph of no frame. When the passes of one are over, a graph of an earlier stage
+        is of the next.
+        """
+        state = self._compilations.begin_without_frame(record)
+        if "post_grad" in state.seen and stage in ("pre_grad", "joint", "forward"):
+            self._compilations.end_without_frame()
+            self._compilations.begin_without_frame(record)
+
     def _add(self, graph: PrintedGraph, row: Graph, is_backward: bool) -> dict[str, int]:
+        """Add a graph, and return its nodes: name → id."""
+        placed = self._add_graph(graph, row, is_backward)
+        return {node.name: placed.first_node + i for i, node in enumerate(graph.nodes)}
+
+    def _add_graph(self, graph: PrintedGraph, row: Graph, is_backward: bool) -> Graph:
         self.unread_lines += graph.unread
         children = {child.name for child in graph.children}
         nodes = [self._node(node, is_backward, children, graph) for node in graph.nodes]
@@ -89,8 +134,8 @@ class GraphRecords:
         )
         for child in graph.children:
             inner = f"{row.name}.{child.name}".strip(".")
-            self._add(child, Graph(0, row.compilation, row.stage, row.direction, inner, placed.id), is_backward)
-        return {node.name: placed.first_node + i for i, node in enumerate(nodes)}
+            self._add_graph(child, Graph(0, row.compilation, row.stage, row.direction, inner, placed.id), is_backward)
+        return placed
 
     def _node(self, node: PrintedNode, is_backward: bool, children: set[str], graph: PrintedGraph) -> Node:
         stack, file, line = self._place(node.frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,10 @@ from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts.aot_wrapper import read_wrapper
 from fx_explorer.torch_texts.output_code import PrintedKernel, direction_of, read_kernels
+
+AOT = "AOTInductor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class _Written:
 
     artifact: int
     direction: Direction
-    calls: tuple[tuple[int, int, str], ...]
-    """Kernel's artifact, line of the output code, and torch's handle of the call."""
+    calls: tuple[tuple[int, int, str, str], ...]
+    """Kernel's artifact, line of the output code, torch's handle of the call, and the name of what is called."""
 
 
 class InductorRecords:
@@ -33,65 +36,112 @@ class InductorRecords:
         self._compilations = compilations
         self._graphs = graphs
         self._written: dict[int, list[_Written]] = {}
+        self._wrappers: dict[int, Record] = {}
+        """Wrappers of AOTInductor whose kernels are in the record after them."""
+        self._early: dict[int, Record] = {}
+        """Tables of what is computed that came before AOTInductor's code, as a torch before 2.7 writes them."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
             "inductor_output_code": self._code,
+            "inductor_aot_wrapper_code": self._aot_wrapper,
+            "inductor_aot_kernel_code": self._aot_kernels,
             "inductor_provenance_tracking_node_mappings": self._mappings,
         }
 
+    def forget(self, compilation: int) -> None:
+        """Forget the calls of a compilation of which nothing more comes."""
+        self._written.pop(compilation, None)
+
     def _code(self, record: Record) -> None:
-        direction = direction_of(record.payload)
+        if not record.compilation:
+            self._compilations.begin_without_frame(record)
+        self._add(record, "python", direction_of(record.payload), read_kernels(record.payload))
+
+    def _aot_wrapper(self, record: Record) -> None:
+        if not record.compilation:
+            self._compilations.begin_without_frame(record, AOT)
+        self._wrappers[self._compilations.id(record)] = record
+
+    def _aot_kernels(self, record: Record) -> None:
+        """Add a wrapper of AOTInductor, now that the record after it has the kernels in C++."""
+        if record.payload.strip():
+            self._compilations.add_artifact(record, "listing", "output_code", "Kernels", "cpp", record.payload)
+        wrapper = self._wrappers.pop(self._compilations.id(record), None)
+        if wrapper is not None:
+            self._add(wrapper, "cpp", "inference", read_wrapper(wrapper.payload, record.payload))
+            table = self._early.pop(self._compilations.id(record), None)
+            if table is not None:
+                self._mappings(table)
+
+    def finish(self) -> None:
+        """Add the wrappers that no record of kernels followed."""
+        for wrapper in self._wrappers.values():
+            self._add(wrapper, "cpp", "inference", read_wrapper(wrapper.payload))
+
+    def _add(self, record: Record, language: str, direction: Direction, kernels: Iterable[PrintedKernel]) -> None:
         code = self._compilations.add_artifact(
-            record, "output_code", "output_code", "output code", "python", record.payload, direction
+            record, "output_code", "output_code", "output code", language, record.payload, direction
         )
         compilation = self._compilations.id(record)
-        if record.compilation:
-            self._compilations.of(record).seen.update(("schedule", "output_code", "kernel"))
-        calls: list[tuple[int, int, str]] = []
-        for position, kernel in enumerate(read_kernels(record.payload)):
+        state = self._compilations.state(record)
+        if state:
+            state.seen.update(("schedule", "output_code", "kernel"))
+        calls: list[tuple[int, int, str, str]] = []
+        for position, kernel in enumerate(kernels):
             artifact = self._source(record, kernel, direction)
             row = Kernel(0, compilation, direction, position, kernel.name, kernel.language, artifact, code, kernel.first_line)
             kernel_id = self._writer.add(row)
             self._writer.add_all(KernelCall(0, kernel_id, i, call.line) for i, call in enumerate(kernel.calls))
-            calls += [(artifact, call.line, call.handle) for call in kernel.calls]
+            calls += [(artifact, call.line, call.handle, kernel.name) for call in kernel.calls]
         self._written.setdefault(compilation, []).append(_Written(code, direction, tuple(calls)))
 
     def _source(self, record: Record, kernel: PrintedKernel, direction: Direction) -> int:
-        if kernel.language == "extern":
+        if not kernel.source:
             return 0
         language = kernel.language
         return self._compilations.add_artifact(record, "kernel", "kernel", kernel.name, language, kernel.source, direction)
 
     def _mappings(self, record: Record) -> None:
         """Link what torch says: the calls of the code before it to post-grad nodes, and these to Dynamo's."""
-        found: dict[str, Any] = json.loads(record.payload)
         waiting = self._written.get(self._compilations.id(record), [])
+        if not record.payload.strip():  # torch keeps no table with code that it takes from its cache
+            del waiting[-1:]
+            return
+        found: dict[str, Any] = json.loads(record.payload)
         if waiting:
             written = waiting.pop()
             self._writer.add_all(self._line_nodes(record, written, _table(found.get("cppCodeToPost"))))
             self._writer.add_all(self._links(record, written.direction, _table(found.get("postToPre"))))
+        elif not record.compilation:
+            self._early[self._compilations.id(record)] = record
 
     def _line_nodes(self, record: Record, written: _Written, computed: dict[str, list[str]]) -> Iterator[LineNode]:
+        """Yield what each call computes. A torch before 2.9 names no single call, but all of a function: each of them is then
+        linked to what all compute.
+        """
         known = self._graphs.of(self._compilations.id(record))
         nodes = known.by_stage.get(("post_grad", written.direction), {})
-        for artifact, line, handle in written.calls:
-            for name in computed.get(handle, ()):
+        for artifact, line, handle, called in written.calls:
+            is_of_call = handle in computed
+            for name in computed[handle] if is_of_call else computed.get(called, ()):
                 if name in nodes:
-                    yield LineNode(written.artifact, line, nodes[name], "call_site")
+                    yield LineNode(written.artifact, line, nodes[name], "call_site" if is_of_call else "origins")
                     if artifact:
                         yield LineNode(artifact, 0, nodes[name], "origins")
 
     def _links(self, record: Record, direction: Direction, made_of: dict[str, list[str]]) -> Iterator[Link]:
         """Yield links from the graph that AOTAutograd traced to the one it was given: torch has them for
-        nodes that have the same names in the graph after Inductor's passes.
+        nodes that have the same names in the graph after Inductor's passes. What the passes made is linked from there.
         """
         known = self._graphs.of(self._compilations.id(record)).by_stage
         given = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})
         traced = known.get(("joint", "")) or known.get(("forward", direction), {})
+        passed = known.get(("post_grad", direction), {})
         for name, origins in made_of.items():
-            if name in traced:
-                yield from (Link(traced[name], given[one], "from_node") for one in origins if one in given)
+            child = traced.get(name) or passed.get(name)
+            if child:
+                yield from (Link(child, given[one], "from_node") for one in origins if one in given)
 
 
 def _table(value: Any) -> dict[str, list[str]]:

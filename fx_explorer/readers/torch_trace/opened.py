@@ -1,50 +1,110 @@
-"""A log as lines of bytes, whatever it is packed in."""
+"""A log as blocks of bytes, whatever it is packed in."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import io
+import os
+import stat
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from fx_explorer.errors import SessionError
 from fx_explorer.readers.torch_trace.records import Damage
+from fx_explorer.readers.torch_trace.zstd import CutOffError, Unpacked
 
 _GZIP = b"\x1f\x8b"
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
-MOST_READ = 1 << 26
-"""Bytes of one line that are read at once. A longer one comes in pieces, the later of which are no records."""
+BLOCK = 1 << 20
+
+MOST_OF_A_LINE = 32 << 20
+
+STANDARD_INPUT = Path("-")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """A log that is being read from its beginning on."""
+
+    blocks: Iterator[bytes]
+    raw: BinaryIO
+    size: int
+    """Bytes of the file; 0 for what is no file."""
+    is_plain: bool
+    """Whether it is a file that is not packed: what lies in it can be read again where it lies."""
+
+    @property
+    def share_read(self) -> float:
+        """Return how much of it was read, from 0 to 1; 0 where that cannot be known."""
+        return min(1.0, self.raw.tell() / self.size) if self.size else 0.0
+
+
+def is_packed(log: Path) -> bool:
+    """Return whether it is compressed. Raises OSError where it cannot be read."""
+    with log.open("rb") as raw:
+        return raw.read(4).startswith((_GZIP, _ZSTD))
 
 
 @contextlib.contextmanager
-def lines_of(log: Path, damage: Damage) -> Iterator[Iterator[bytes]]:
-    """Open a log, and give its lines one by one; of a packed log that was cut off, those before, and ``damage``
-    says so.
+def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
+    """Open a log, ``-`` for the standard input. Of a packed log that was cut off, what comes before can be read, and
+    ``damage`` says so.
 
     Raises SessionError where the file cannot be read.
     """
     try:
-        with log.open("rb") as raw:
-            start = raw.read(4)
-            raw.seek(0)
+        with _raw(log) as raw:
+            found = os.fstat(raw.fileno())
+            start = raw.peek(4)[:4]
+            is_file = stat.S_ISREG(found.st_mode)
+            size = found.st_size if is_file else 0
             if start == _ZSTD:
-                raise SessionError(f"{log} is compressed with zstd. Unpack it first: unzstd {log}")
-            yield _lines(gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw, damage)
+                yield OpenedLog(_blocks(Unpacked(raw, log), damage), raw, size, is_plain=False)
+            elif start[:2] == _GZIP:
+                yield OpenedLog(_blocks(gzip.GzipFile(fileobj=raw), damage), raw, size, is_plain=False)
+            else:
+                yield OpenedLog(_blocks(raw, damage), raw, size, is_plain=is_file and log != STANDARD_INPUT)
     except OSError as error:
         raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
 
 
-def _lines(opened: BinaryIO | gzip.GzipFile, damage: Damage) -> Iterator[bytes]:
+def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a log that is text; one of more than ``MOST_OF_A_LINE`` comes in pieces."""
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+        if len(rest) > MOST_OF_A_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def _raw(log: Path) -> io.BufferedReader:
+    if log == STANDARD_INPUT:
+        return os.fdopen(os.dup(sys.__stdin__.fileno() if sys.__stdin__ else 0), "rb")
+    return log.open("rb")
+
+
+class _Readable(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+def _blocks(readable: _Readable, damage: Damage) -> Iterator[bytes]:
     while True:
         try:
-            line = opened.readline(MOST_READ)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+            block = readable.read1(BLOCK)  # not read(): what was unpacked before the end of a log that is cut off would be lost
+        except (EOFError, zlib.error, gzip.BadGzipFile, CutOffError):
             damage.is_cut_off = True
             return
-        if not line:
+        if not block:
             return
-        yield line
+        yield block

@@ -7,6 +7,7 @@ import json
 from fx_explorer.model import ArtifactKind, Metric, Stage
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.readers.torch_trace.vllm_records import VllmRecords
 from fx_explorer.session import SessionWriter
 
 _KNOWN: dict[str, tuple[Stage, str]] = {
@@ -29,11 +30,48 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     "inductor_provenance_tracking_kernel_stack_traces": ("output_code", "Your lines by kernel"),
     "inductor_collective_schedule": ("output_code", "Order of collectives"),
     "triton_kernel_info": ("kernel", "Configurations of kernels"),
+    "dynamo_guards": ("dynamo", "Guards, with the lines that they come from"),
+    "compiled_autograd_graph": ("dynamo", "Graph of compiled autograd"),
+    "compiled_autograd_graph_pre_reordering": ("dynamo", "Graph of compiled autograd, before it was reordered"),
+    "compiled_autograd_compile_reasons": ("dynamo", "Why compiled autograd compiled"),
+    "compiler_collective": ("dynamo", "What the ranks told one another"),
+    "guard_on_data_dependent_error": ("dynamo", "A size that depends on data"),
+    "get_local_code_state": ("dynamo", "Sizes that earlier runs found dynamic"),
+    "get_remote_code_state": ("dynamo", "Sizes that earlier runs found dynamic, of a remote cache"),
+    "put_local_code_state": ("dynamo", "Sizes found dynamic, kept for later runs"),
+    "put_remote_code_state": ("dynamo", "Sizes found dynamic, kept for later runs in a remote cache"),
+    "export": ("dynamo", "torch.export"),
+    "before_recompile_pre_grad": ("pre_grad", "Before the pre-grad passes"),
+    "after_recompile_pre_grad": ("pre_grad", "After the pre-grad passes"),
+    "min_cut_information": ("joint", "What the partitioner weighed"),
+    "aot_forward_graph_fw_subclass_metadata": ("joint", "AOTAutograd's metadata of tensor subclasses"),
+    "aot_inference_graph_after_hop_passes": ("forward", "After the passes over higher-order operators"),
+    "aot_saved_tensors_hooks_graphs": ("joint", "Graphs of hooks for saved tensors"),
+    "eager_compile_backwards_failure": ("backward", "Why the backward was not compiled with the forward"),
+    "before_recompile_post_grad": ("post_grad", "Before the post-grad passes"),
+    "after_recompile_post_grad": ("post_grad", "After the post-grad passes"),
+    "inductor_post_to_pre_grad_nodes": ("post_grad", "What each node was made of"),
+    "inductor_triton_kernel_to_post_grad_nodes": ("output_code", "What each kernel computes"),
+    "inductor_runtime_and_tensor_meta": ("output_code", "Estimated times, and the tensors of each step"),
+    "inductor_graph_execution": ("output_code", "Order in which graphs ran"),
+    "graph_execution": ("output_code", "Order in which graphs ran"),
+    "inductor_aot_header_code": ("output_code", "Header of the generated C++"),
+    "inductor_autotune_at_compile_time_code": ("output_code", "What is timed when it is compiled"),
+    "fx_compute_nodes_runtime_estimation": ("post_grad", "Estimated times of nodes"),
+    "inductor_spmd_graph_mismatch": ("post_grad", "Ranks whose graphs differ"),
+    "scheduler_nodes_before_comm_overlap": ("schedule", "Before collectives are moved"),
+    "overlap_scheduling_graph_before": ("post_grad", "Before collectives are moved"),
+    "overlap_scheduling_graph_after": ("post_grad", "After collectives were moved"),
+    "fx_bucketing_passes_all_gather_buckets": ("post_grad", "All-gathers that are made one"),
+    "fx_bucketing_passes_reduce_scatter_buckets": ("post_grad", "Reduce-scatters that are made one"),
 }
 """Name of a record → where its document belongs, and what it is called. Others belong to Dynamo, under torch's name."""
 
 _BYTECODE: dict[str, ArtifactKind] = {"_ORIGINAL_BYTECODE": "bytecode_original", "_MODIFIED_BYTECODE": "bytecode_modified"}
 """Ends of names that begin with the function's."""
+
+_STAGE_OF_CACHE: dict[str, Stage] = {"aotautograd": "joint", "fx_graph": "post_grad"}
+"""What a record of a cache is about, by how its name begins."""
 
 _NOT_SHOWN = ("describe_storage", "describe_tensor", "describe_source")
 """Records that only serve to make the inputs of a graph again: they are counted, and not shown one by one."""
@@ -45,12 +83,17 @@ class OtherRecords:
     def __init__(self, writer: SessionWriter, compilations: Compilations) -> None:
         self._writer = writer
         self._compilations = compilations
+        self.vllm = VllmRecords(compilations)
         self.counted: dict[str, int] = {}
 
     def add(self, record: Record) -> None:
         name = record.name or "a record without a kind"
         if name in _NOT_SHOWN:
             return
+        if name.startswith("vllm_"):
+            self.vllm.add(record)
+            return
+        self.vllm.follow(record)
         for end, kind in _BYTECODE.items():
             if name.endswith(end):
                 title = f"{kind.removeprefix('bytecode_')} bytecode of {name.removesuffix(end)}"
@@ -63,10 +106,11 @@ class OtherRecords:
             self._cache(record, name)
         text = record.payload or json.dumps(record.content, indent=2, ensure_ascii=False)
         language = "json" if text.lstrip()[:1] in ("{", "[") else "text"
-        stage, title = _KNOWN.get(name, ("dynamo", name))
+        stage, title = _KNOWN.get(name, (_STAGE_OF_CACHE.get(name.partition("_cache_")[0], "dynamo"), name))
         self._compilations.add_artifact(record, "listing", stage, title, language, text)
 
     def _cache(self, record: Record, name: str) -> None:
         self._writer.add(Metric(0, self._compilations.id(record), "cache_event", json.dumps(name)))
-        if name.endswith("_hit") and record.compilation:
-            self._compilations.of(record).cache_hits.add(name)
+        state = self._compilations.state(record)
+        if name.endswith("_hit") and state:
+            state.cache_hits.add(name)

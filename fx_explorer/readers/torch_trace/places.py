@@ -13,7 +13,8 @@ from fx_explorer.session import SessionWriter
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<frozen")
 
 _TORCH = re.compile(
-    r"(?:site-packages|dist-packages)/torch/|(?:^|/)torch/(?:_dynamo|_inductor|_functorch|nn|_ops\.py|autograd|fx|utils)\b"
+    r"(?:site-packages|dist-packages)/torch/|(?:^|/)torch/(?:__init__\.py|_\w+\.py|_dynamo|_inductor|_functorch|_export|export|"
+    r"_higher_order_ops|_subclasses|_library|_logging|_prims|_refs|_decomp|nn|autograd|fx|utils|testing/_internal)\b"
 )
 
 NOT_HERE = "the log has no source files, only the lines that it names"

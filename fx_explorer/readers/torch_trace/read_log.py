@@ -1,21 +1,35 @@
-"""A log of torch's structured trace becomes a session."""
+"""A log of torch's structured trace becomes a session.
+
+First all records are found, and what happened is written: compilations and how they ended, breaks, recompiles, sizes,
+times. What is long and is looked at one by one (graphs, guards, generated code) is put off, and decoded when everything was
+found. The texts of a log that can be read again may stay where they are: the session only knows where
+(``session/elsewhere.py``).
+"""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from fx_explorer import __version__
+from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilations import Compilations, State
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
+from fx_explorer.readers.torch_trace.growing import GrowingLog
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
-from fx_explorer.readers.torch_trace.opened import lines_of
+from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.program_records import ProgramRecords
+from fx_explorer.readers.torch_trace.put_off import PutOff
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
+from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter
 
 Handle = Callable[[Record], None]
@@ -23,42 +37,228 @@ Handle = Callable[[Record], None]
 MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 """What reading a record raises that is not as torch writes it. It is counted, and the log is read on."""
 
+SEEN_AFTER_S = 0.25
+"""How often what was found is shown to whoever looks at the session meanwhile."""
 
-def read_log(log: Path, session: Path) -> None:
+
+DECODED_SEEN_AFTER_S = 1.0
+"""The same for what is decoded: whoever looks reads overview and outline again each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the reading of a log is."""
+
+    share_found: float
+    """Of the log, from 0 to 1; 1 when every record was found."""
+    compilations: int
+    """That were found."""
+    decoded: int = 0
+    """Of these, those whose graphs, guards and code are in the session."""
+    idle_s: float | None = None
+    """For how long nothing was added to a log that is followed; None for one that is not."""
+
+
+def read_log(log: Path, session: Path, *, leave_texts: bool = False) -> None:
     """Write the session of a log. What could not be read of it is counted there: ``skipped_records``, and the entry ``log``.
+
+    With ``leave_texts`` the session is of use only as long as the log is there, and only to who knows it
+    (``texts.py``).
 
     Raises SessionError for a log that cannot be read at all.
     """
-    damage, kinds = Damage(), Counter[str]()
-    with SessionWriter(session) as writer, lines_of(log, damage) as lines:
+    with LogReading(log, session, leave_texts=leave_texts) as reading:
+        reading.find()
+        reading.decode()
+
+
+class LogReading:
+    """Reads a log into a session. A context manager: the session is written to until it is left."""
+
+    def __init__(
+        self, log: Path, session: Path, *, leave_texts: bool = False, tell: Callable[[Progress], None] | None = None
+    ) -> None:
+        """``tell`` hears how far it is, whenever what was found can be seen in the session."""
+        self._log = log
+        self._tell = tell or (lambda _: None)
+        self._damage, self._kinds = Damage(), Counter[str]()
+        self._writer = writer = SessionWriter(session)
+        self._texts = TextsOfLog(log)
         places = Places(writer)
-        compilations = Compilations(writer, places)
-        graphs = GraphRecords(writer, compilations, places)
-        handles: dict[str, Handle] = {
+        self._compilations = compilations = Compilations(writer, places)
+        self._graphs = graphs = GraphRecords(writer, compilations, places)
+        self._code = InductorRecords(writer, compilations, graphs)
+        self._programs = ProgramRecords(writer, compilations, graphs, places)
+        self._others = OtherRecords(writer, compilations)
+        self._decoders: dict[str, Handle] = {
             "str": places.intern,
             **compilations.handles(),
             **DynamoRecords(writer, compilations, places).handles(),
             **graphs.handles(),
-            **InductorRecords(writer, compilations, graphs).handles(),
+            **self._code.handles(),
+            **self._programs.handles(),
         }
-        others = OtherRecords(writer, compilations)
-        with writer.transaction():
-            for record in records(lines, damage):
-                kinds[record.name] += 1
-                try:
-                    compilations.begun_by(record)
-                    handles.get(record.name, others.add)(record)
-                except MALFORMED:
-                    damage.skipped += 1
-                    damage.note(record.line)
-            compilations.finish()
-        writer.set_meta("fx_explorer", __version__)
-        writer.set_meta("environment", compilations.environment)
-        target = {"name": log.name, "kind": "log", "file": str(log.absolute()), "object": "", "train": False}
-        writer.set_meta("target", {**target, "parameters": 0})
-        writer.set_meta("skipped_records", damage.skipped)
-        writer.set_meta("build", True)  # torch built what it wrote of
-        told = {"records": kinds.total(), "kinds": dict(kinds.most_common()), "unknown": others.counted}
-        lost = {"wrong_hashes": damage.wrong_hashes, "unread_graph_lines": graphs.unread_lines, "is_cut_off": damage.is_cut_off}
-        writer.set_meta("log", {**told, **lost, "damaged_lines": damage.first_lines})
-        writer.set_meta("outcome", Outcome("finished").to_json())
+        self._leave_texts = leave_texts
+        self._share_found = 0.0
+        self._decoded = 0
+        self._is_followed = False
+
+    def find(self) -> None:
+        """Find every record, and write what happened. Raises SessionError for a log that cannot be read at all."""
+        self._write_beginning()
+        handles = self._decoders
+        with opened(self._log, self._damage) as log:
+            if log.is_plain:
+                handles = {**handles, **PutOff(self._compilations).handles()}
+                self._compilations.leaves_texts = self._leave_texts
+            self._find(log, handles)
+            if self._log == STANDARD_INPUT and not self._kinds:
+                raise SessionError(
+                    "the standard input has no record of torch's: give it a TORCH_TRACE log, zcat trace.log.gz | …"
+                )
+        with self._writer.transaction():
+            self._compilations.finish()
+            self._share_found = 1.0
+            self._write_counts()
+        self._tell(self.progress)
+
+    def _find(self, log: OpenedLog, handles: dict[str, Handle]) -> None:
+        found = records(log.blocks, self._damage)
+        is_over = False
+        while not is_over:
+            with self._writer.transaction():
+                is_over = self._take(found, handles) == "over"
+                self._write_counts()
+            self._share_found = log.share_read
+            self._tell(self.progress)
+
+    def follow(self, growing: GrowingLog) -> None:
+        """Read what there is, and then what a job adds. Raises SessionError when the log does not go on any more."""
+        self._is_followed = True
+        self._write_beginning()
+        self._compilations.leaves_texts = self._leave_texts
+        handles = {**self._decoders, **PutOff(self._compilations).handles()}
+        found = records(growing.blocks(), self._damage)
+
+        def tell() -> None:
+            self._tell(replace(self.progress, share_found=1.0, idle_s=growing.idle_s))
+
+        try:
+            while True:
+                with self._writer.transaction():
+                    is_idle = self._take(found, handles) == "idle"
+                    if is_idle:
+                        self._decode_what_came()
+                tell()
+                if is_idle:
+                    growing.wait(tell)
+        finally:
+            with self._writer.transaction():
+                self._finish()
+
+    def _decode_what_came(self) -> None:
+        for state in self._compilations.all:
+            self._decode(state, is_over=False)
+        self._compilations.finish(is_over=False)
+        self._write_counts()
+
+    def _take(self, found: Iterator[Record | None], handles: dict[str, Handle]) -> Literal["more", "idle", "over"]:
+        """Handle records for a while. Return whether there are more; ``idle``: none that were written yet."""
+        until = time.monotonic() + SEEN_AFTER_S
+        for record in found:
+            if record is None:
+                return "idle"
+            self._kinds[record.name] += 1
+            # What is compiled without Dynamo has no name that it could be found by later.
+            known = handles if record.compilation else self._decoders
+            self._handle(known.get(record.name, self._others.add), record)
+            if time.monotonic() > until:
+                return "more"
+        return "over"
+
+    def _handle(self, handle: Handle, record: Record) -> None:
+        try:
+            self._compilations.begun_by(record)
+            handle(record)
+        except MALFORMED:
+            self._damage.skipped += 1
+            self._damage.note(record.line)
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self._share_found, len(self._compilations.all), self._decoded)
+
+    def decode(self, wanted: Callable[[], int] = lambda: 0) -> None:
+        """Decode what was put off, compilation by compilation. ``wanted`` says which comes next, by its id; 0: any."""
+        left = {state.row.id: state for state in self._compilations.all}
+        while left:
+            with self._writer.transaction():
+                self._decode_some(left, wanted)
+            self._tell(self.progress)
+        with self._writer.transaction():
+            self._finish()
+            self._write_counts()
+            self._writer.set_meta("outcome", Outcome("finished").to_json())
+
+    def _decode_some(self, left: dict[int, State], wanted: Callable[[], int]) -> None:
+        """Decode for a while, or the one that is wanted, which is seen at once."""
+        until = time.monotonic() + DECODED_SEEN_AFTER_S
+        is_wanted = False
+        while left and not is_wanted and time.monotonic() < until:
+            number = wanted()
+            is_wanted = number in left
+            self._decode(left.pop(number if is_wanted else next(iter(left))))
+            self._decoded += 1
+
+    def _decode(self, state: State, *, is_over: bool = True) -> None:
+        """Decode what was put off of a compilation, of which nothing more comes where it ``is_over``."""
+        if state.put_off:
+            with self._compilations.again(state):
+                for record in state.put_off:
+                    self._handle(self._decode_one, record)
+            state.put_off.clear()
+        if not is_over:
+            return
+        self._graphs.forget(state.row.id)
+        self._code.forget(state.row.id)
+
+    def _decode_one(self, record: Record) -> None:
+        self._decoders[record.name](self._texts.with_text(record))
+
+    def _finish(self) -> None:
+        """Write what waited for a record that did not come, and what is known of all records together."""
+        self._code.finish()
+        self._programs.finish()
+        self._others.vllm.finish()
+        self._compilations.finish()
+
+    def _write_beginning(self) -> None:
+        with self._writer.transaction():
+            self._writer.set_meta("fx_explorer", __version__)
+            file = str(self._log.absolute()) if self._log != STANDARD_INPUT else ""
+            target = {"name": self._log.name if file else "the standard input", "kind": "log", "file": file, "object": ""}
+            self._writer.set_meta("target", {**target, "train": False, "parameters": 0})
+            self._writer.set_meta("build", True)  # torch built what it wrote of
+
+    def _write_counts(self) -> None:
+        damage = self._damage
+        self._writer.set_meta("environment", self._compilations.environment)
+        self._writer.set_meta("skipped_records", damage.skipped)
+        told = {"records": self._kinds.total(), "kinds": dict(self._kinds.most_common()), "unknown": self._others.counted}
+        lost = {"wrong_hashes": damage.wrong_hashes, "unread_graph_lines": self._graphs.unread_lines}
+        self._writer.set_meta(
+            "log",
+            {
+                **told,
+                **lost,
+                "is_cut_off": damage.is_cut_off,
+                "damaged_lines": damage.first_lines,
+                "is_followed": self._is_followed,
+            },
+        )
+
+    def __enter__(self) -> LogReading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()

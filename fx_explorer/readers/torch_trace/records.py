@@ -14,8 +14,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_OF_A_LINE = 200_000_000
-"""Bytes of a line that are looked at; nothing that torch writes is as long."""
+from fx_explorer.readers.torch_trace.pieces import Piece, pieces
+from fx_explorer.session.elsewhere import TextPlace
+
+MOST_OF_JSON = 8 << 20
+"""Bytes of the JSON of a record, which may take 50 times as much when it is read. The longest that is known
+(``compilation_metrics`` of a Llama) has 1.1 MB.
+"""
 
 MOST_DIGITS = 18
 
@@ -37,8 +42,17 @@ ABOUT = (
     "stack",
     "pathname",
     "lineno",
+    "subgraph_name",
 )
 """Keys of a record that say what it is about. The other one is its kind."""
+
+
+_NAMED = ("artifact", "graph_dump")
+"""Kinds whose content says what the record is."""
+
+
+NOWHERE = TextPlace(0, 0, b"")
+"""The place of a text that lies in no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +72,17 @@ class Record:
     payload: str
     line: int
     """From 1."""
+    stack: Any = None
+    """Where the program stood, for a record that is of no frame."""
+    subgraph: str = ""
+    """The part of the graph that the record is about, where torch compiles parts by themselves."""
+    place: TextPlace = NOWHERE
+    """Where the text lies in the log that was unpacked, with its tabs; its digest is the MD5."""
 
     @property
     def name(self) -> str:
-        """Return the name of an artifact, and the kind of any other record."""
-        found = self.content.get("name") if self.kind == "artifact" and isinstance(self.content, dict) else None
+        """Return the name of an artifact and of a dumped graph, and the kind of any other record."""
+        found = self.content.get("name") if self.kind in _NAMED and isinstance(self.content, dict) else None
         return str(found) if found else self.kind
 
 
@@ -83,53 +103,55 @@ class Damage:
         if len(self.first_lines) < 10:
             self.first_lines.append(line)
 
-
-def records(lines: Iterable[bytes], damage: Damage) -> Iterator[Record]:
-    """Yield the records of a log, and count in ``damage`` what is none."""
-    head: re.Match[bytes] | None = None
-    head_line, below = 0, []
-    for number, raw in enumerate(lines, 1):
-        line = raw.rstrip(b"\n")[:MOST_OF_A_LINE]
-        if line[:5] == b"[rank":
-            line = _RANK.sub(b"", line, count=1)
-        if line[:1] == b"\t":
-            if head is not None:
-                below.append(line[1:])
-            else:
-                damage.skipped += 1
-                damage.note(number)
-            continue
-        begins = _BEGINS.match(line)
-        if begins is None:
+    def skip_lines(self, raw: bytes, first: int) -> None:
+        """Count lines that belong to no record."""
+        for number, line in enumerate(raw.split(b"\n"), first):
             if line.strip():
-                damage.skipped += 1
-                damage.note(number)
+                self.skipped += 1
+                self.note(number)
+
+
+def records(blocks: Iterable[bytes], damage: Damage) -> Iterator[Record | None]:
+    """Yield the records of a log that comes in blocks, and count in ``damage`` what is none. An empty block gives
+    None: a log that grows has not grown further.
+    """
+    for piece in pieces(blocks, _is_whole):
+        if piece is None:
+            yield None
             continue
-        if head is not None:
-            yield from _record(head, head_line, below, damage)
-        head, head_line, below = begins, number, []
-    if head is not None:
-        yield from _record(head, head_line, below, damage)
+        if piece.lines_left_out:
+            damage.skipped += piece.lines_left_out
+            damage.note(piece.line)
+        if record := _record(piece, damage):
+            yield record
 
 
-def _record(head: re.Match[bytes], line: int, below: list[bytes], damage: Damage) -> Iterator[Record]:
+def _record(piece: Piece, damage: Damage) -> Record | None:
+    end = piece.raw.find(b"\n")
+    end = len(piece.raw) if end < 0 else end
+    head = _BEGINS.match(piece.raw[:end]) if end <= MOST_OF_JSON else None
+    if head is None:
+        damage.skip_lines(piece.raw, piece.line)
+        return None
+    below = piece.raw[end + 1 :]
+    text = _without_tabs(below, damage, piece.line + 1)
     try:
-        fields = json.loads(head["json"], parse_int=_whole, parse_constant=_no_number)
+        fields = _JSON.decode(head["json"].decode())
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         damage.skipped += 1
-        damage.note(line)
-        return
-    text = b"\n".join(below)
+        damage.note(piece.line)
+        return None
+    digest = hashlib.md5(text, usedforsecurity=False)
     expected = fields.get("has_payload")
-    if expected is not None and hashlib.md5(text, usedforsecurity=False).hexdigest() != expected:
+    if expected is not None and digest.hexdigest() != expected:
         damage.wrong_hashes += 1
-        damage.note(line)
+        damage.note(piece.line)
     kind = next((key for key in fields if key not in ABOUT), "")
     seconds = int(head["hour"]) * 3600 + int(head["minute"]) * 60 + float(head["second"])
     rank = fields.get("rank", int(head["rank"]) if head["rank"] else -1)
-    yield Record(
+    return Record(
         kind,
         fields.get(kind),
         _compilation(fields),
@@ -137,8 +159,43 @@ def _record(head: re.Match[bytes], line: int, below: list[bytes], damage: Damage
         _number(rank, -1),
         seconds,
         text.decode("utf-8", "replace"),
-        line,
+        piece.line,
+        fields.get("stack"),
+        str(fields.get("subgraph_name") or ""),
+        TextPlace(piece.offset + end + 1, len(below), digest.digest()),
     )
+
+
+def _is_whole(raw: bytes) -> bool:
+    """Return whether a record is all there, as far as its hash tells. Of what is none, whole lines are all there."""
+    if not raw.endswith(b"\n"):
+        return False
+    damage = Damage()
+    _record(Piece(raw, 0, 1), damage)
+    return not damage.wrong_hashes
+
+
+def text_below(below: bytes) -> bytes:
+    """Return the text of a record whose lines below the first these are."""
+    return _without_tabs(below, Damage(), 0)
+
+
+def _without_tabs(below: bytes, damage: Damage, first_line: int) -> bytes:
+    """Return the text, and count in ``damage`` the lines between that are of nobody's."""
+    lines = below.removesuffix(b"\n")
+    if not lines:
+        return b""
+    if lines[:1] == b"\t" and lines.count(b"\n") == lines.count(b"\n\t"):  # as torch writes it
+        return lines[1:].replace(b"\n\t", b"\n")
+    found = []
+    for number, line in enumerate(lines.split(b"\n"), first_line):
+        plain = _RANK.sub(b"", line, count=1) if line[:5] == b"[rank" else line
+        if plain[:1] == b"\t":
+            found.append(plain[1:])
+        elif plain.strip():
+            damage.skipped += 1
+            damage.note(number)
+    return b"\n".join(found)
 
 
 def _whole(digits: str) -> int | str:
@@ -148,6 +205,9 @@ def _whole(digits: str) -> int | str:
 
 def _no_number(_: str) -> None:
     """Leave out NaN and infinities, which JSON does not have."""
+
+
+_JSON = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
 
 
 def _compilation(fields: dict[str, Any]) -> str:

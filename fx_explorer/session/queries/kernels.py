@@ -121,14 +121,15 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
 
 
 def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str]:
-    """Return the distinct names of the kernels that compute any of these nodes, for each move of
-    the cursor.
+    """Return the distinct names of the kernels that compute any of these nodes, those of the forward
+    first, for each move of the cursor.
     """
     return column(
         reader,
-        "SELECT DISTINCT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
+        "SELECT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
         "JOIN kernel ON kernel.artifact = line_node.artifact "
-        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact)",
+        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact) "
+        "GROUP BY kernel.name ORDER BY MIN(kernel.direction = 'backward'), MIN(kernel.id)",
         json_list(nodes),
     )
 

@@ -6,6 +6,7 @@ loaded, run or unpickled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -19,7 +20,7 @@ from fx_explorer.output_file import kind_of
 
 Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program", "aot_inductor", "archive",
-    "broken_archive", "binary", "log", "text",
+    "broken_archive", "binary", "log", "torch_logs", "text",
 ]  # fmt: skip
 """``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive of anything else."""
 
@@ -29,6 +30,8 @@ BEGINNING = 4096
 SQLITE_HEADER = b"SQLite format 3\0"
 
 _GZIP = b"\x1f\x8b"
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 _ZIP = b"PK\x03\x04"
 
@@ -60,7 +63,7 @@ class FileKind:
     @property
     def may_be_python(self) -> bool:
         """Return whether Python could read it as a program."""
-        return self.kind in ("text", "log", "empty")
+        return self.kind in ("text", "log", "torch_logs", "empty")
 
     @property
     def is_of_export(self) -> bool:
@@ -72,13 +75,21 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
     (_GZIP, "compressed with gzip", "Unpack it first: gunzip -k {file}"),
     (b"BZh", "compressed with bzip2", "Unpack it first: bunzip2 -k {file}"),
     (b"\xfd7zXZ", "compressed with xz", "Unpack it first: unxz -k {file}"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it first: unzstd {file}"),
     (b"\x7fELF", "a program or library for this machine", "Give the Python file that uses it"),
     (b"\x89HDF", "HDF5 data, weights perhaps", _THE_PYTHON_FILE),
     (b"\xff\xfe", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
     (b"\xfe\xff", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
 )
 """Beginning → what such a file is, and what to do with it."""
+
+_PRINTED = re.compile(
+    rb"^[ >]*(?:\x1b\[[\d;]*m)*(?:\[rank\d+\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\]\n]+\] "
+    rb"(?!\{)(?:\[[^\]\n]*\] ?)*\[__\w+\]",
+    re.M,
+)
+"""A line that torch prints for TORCH_LOGS. Others may stand before it, since people paste them."""
+
+_PRINTED_LOG = FileKind("torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}")
 
 _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
 
@@ -110,8 +121,12 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return FileKind("sqlite", "an SQLite database", "If it is a session, look at it with: fx-explorer {file}")
     if start.startswith((_ZIP, _EMPTY_ZIP)):
         return _archive(file)
+    if start.startswith(_GZIP) and _PRINTED.search(_unpacked(start)):
+        return _PRINTED_LOG
     if start.startswith(_GZIP) and _LOG_LINE.match(_unpacked(start)):
         return _LOG
+    if start.startswith(_ZSTD):
+        return _packed_with_zstd(file)
     known = next(((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)), None)
     if known:
         return FileKind("binary", *known)
@@ -133,6 +148,28 @@ def _unpacked(start: bytes) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(start, BEGINNING)
     except zlib.error:
         return b""
+
+
+FIRST_BLOCK = 160 << 10
+"""Bytes in which the first block of what zstd has packed ends (RFC 8878): before that there is nothing of it."""
+
+
+def _packed_with_zstd(file: Path) -> FileKind:
+    try:
+        import zstandard
+    except ImportError:
+        advice = "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or unpack it first: unzstd {file}"
+        return FileKind("binary", "compressed with zstd, which needs the package zstandard", advice)
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    with file.open("rb") as opened, contextlib.suppress(zstandard.ZstdError):
+        while (packed := opened.read(1024)) and opened.tell() <= FIRST_BLOCK:
+            if unpacked := unpacker.decompress(packed):
+                return (
+                    _LOG
+                    if _LOG_LINE.match(unpacked)
+                    else FileKind("binary", "compressed with zstd", "Unpack it: unzstd {file}")
+                )
+    return FileKind("binary", "compressed with zstd, and damaged", "Unpack it: unzstd {file}")
 
 
 def _archive(file: Path) -> FileKind:
@@ -171,6 +208,8 @@ def program_of(names: set[str]) -> str:
 
 
 def _text(file: Path, start: bytes) -> FileKind:
+    if _PRINTED.search(start):
+        return _PRINTED_LOG
     if _LOG_LINE.match(start):
         return _LOG
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):

@@ -42,6 +42,8 @@ _INPUT = re.compile(r"\*?(?P<name>\w+)\s*(?::\s*(?:\"(?P<annotation>[^\"]*)\"|[^
 _DECLARED = re.compile(r"(?P<name>\w+): \"(?P<annotation>[^\"]*)\"")
 """An input of a joint graph, of which the header names only the two groups."""
 
+_ALL_DECLARED = re.compile(r"\w+: \"[^\"]*\"(?:; \w+: \"[^\"]*\")*;?")
+
 _UNPACKED = re.compile(r"[\w, ]+ = fx_pytree\.tree_flatten_spec\(")
 
 _STATEMENT = re.compile(r"(?P<name>\w+)(?:: \"(?P<annotation>[^\"]*)\")? = (?P<expression>.*)", re.S)
@@ -151,9 +153,9 @@ class _Reader:
 
     def _statement(self, graph: PrintedGraph, line: str) -> None:
         statements = [part for part in _without_comment(line).split(";  ") if not _DELETION.fullmatch(part)]
-        declared = _DECLARED.fullmatch(statements[0]) if statements else None
-        if declared:
-            self._declare(graph, declared["name"], declared["annotation"])
+        if statements and _ALL_DECLARED.fullmatch(statements[0]):
+            for declared in _DECLARED.finditer(statements[0]):
+                self._declare(graph, declared["name"], declared["annotation"])
         elif len(statements) == 2 and self._changes_in_place(graph, *statements):
             pass
         elif len(statements) != 1 or not self._computes(graph, statements[0]):

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fx_explorer.model import LEVELS
-from fx_explorer.tui.widgets.line_painter import Piece
-from fx_explorer.tui.widgets.text_layout import LineLayout
+from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.lines.text_layout import LineLayout
 
 FEW_LINES = 400
 """Of so many lines the column is made at once, of more beside the screen."""

@@ -12,7 +12,7 @@ from itertools import islice
 
 from fx_explorer.analysis.kernel_ir.instruction_parts import Parts, parts_of
 from fx_explorer.model import Level
-from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 LINES_MEASURED = 2_000
 NEARLY_ALL = 0.9

@@ -15,7 +15,8 @@ from fx_explorer.tui.commands.moving import FINDING_COMMANDS, MOVING_COMMANDS
 from fx_explorer.tui.commands.of_views import OF_A_PLACE, OF_TRITON, OF_VIEW
 from fx_explorer.tui.commands.old_keys import NOW_LEADERS, OLD_KEYS
 from fx_explorer.tui.commands.panes import PANE_COMMANDS, SELECTION_COMMANDS
-from fx_explorer.tui.commands.stepping import AT_A_GATE, AT_HAND, STEPPING_COMMANDS
+from fx_explorer.tui.commands.ranks import RANKS_COMMANDS
+from fx_explorer.tui.commands.stepping import AT_A_GATE, AT_HAND, GOES_ON, STEPPING_COMMANDS
 from fx_explorer.tui.commands.tour import TOUR_COMMANDS
 from fx_explorer.tui.commands.views import VIEW_COMMANDS, VIEWS, sentence_of
 
@@ -23,6 +24,7 @@ __all__ = [
     "AT_A_GATE",
     "AT_HAND",
     "COMMANDS",
+    "GOES_ON",
     "GROUPS",
     "LEADERS",
     "NOW_LEADERS",
@@ -58,6 +60,7 @@ COMMANDS: tuple[AppCommand, ...] = (
     *DIALOG_COMMANDS,
     *APPLICATION_COMMANDS,
     *TOUR_COMMANDS,
+    *RANKS_COMMANDS,
 )
 
 

@@ -24,7 +24,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "w",
         "capturing.watch",
         "watch",
-        "Watch the target's file and capture again whenever it is saved, keeping the place.",
+        "Watch the program's files: saving one captures again, keeping the place; at once when one has changed already.",
     ),
     (
         "capture.save",

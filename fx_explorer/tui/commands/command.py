@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Scope = Literal["app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings"]
+Scope = Literal["app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings", "ranks"]
 """Who carries the command out: the app, the main screen, whatever list or text has the focus, what
 is open on top with a line to type in, the comparison of two variants, the fixes of a break, the
-recorded steps of the bytecode, or the options.
+recorded steps of the bytecode, the options, or the view of a job's ranks.
 """
 
-ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings")
-"""Scopes of what opens above the main screen: their keys hold only there, and mean something else
+ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings", "ranks")
+"""Scopes of what opens above the main screen, or without it: their keys hold only there, and mean something else
 below.
 """
 
 Group = Literal[
-    "Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application", "Tour"
+    "Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application", "Tour", "Ranks"
 ]
 
 GROUPS: tuple[Group, ...] = (
@@ -34,6 +34,7 @@ GROUPS: tuple[Group, ...] = (
     "Dialogs",
     "Application",
     "Tour",
+    "Ranks",
 )
 
 Keymap = Mapping[str, Sequence[str]]

@@ -28,6 +28,13 @@ _FIXES: tuple[HelpEntry, ...] = (
         "Among fixes, run the program with the one under the cursor, and compare the results.",
     ),
     (
+        "fixes.try_all",
+        "asterisk",
+        "try_all",
+        "try all",
+        "Among fixes, try all that were not tried, the likeliest first, and go to the best.",
+    ),
+    (
         "fixes.accept",
         "s",
         "accept",

@@ -10,6 +10,7 @@ _KEY_NAMES = {
     "question_mark": "?",
     "equals_sign": "=",
     "ampersand": "&",
+    "asterisk": "*",
     "plus": "+",
     "percent_sign": "%",
     "at": "@",

@@ -20,7 +20,7 @@ _LINES: tuple[HelpEntry, ...] = (
     ("line.next_mark", "],o l", "next_mark", "next linked line", "Go to the next line that is lit."),
     ("line.previous_mark", "[,o L", "previous_mark", "previous linked line", "Go to the lit line before."),
 )
-"""What every list and text answers to. Their bindings stand in widgets/line_view.py."""
+"""What every list and text answers to. Their bindings stand in widgets/lines/line_view.py."""
 
 _PLACES: tuple[HelpEntry, ...] = (
     ("pane.next", "tab", "next_pane", "next pane", "Move the focus to the next pane."),

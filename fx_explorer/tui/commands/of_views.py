@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "overview": (("line.follow", "go there"),),
+    "overview": (("line.follow", "go there"), ("breaks.fix", "fix")),
     "source": (
         ("line.follow", "links"),
+        ("find.in_pane", "find"),
+        ("preset.below", "below the kernel"),
         ("place.inspect", "facts"),
         ("place.edit", "edit"),
         ("pane.document", "document"),

@@ -92,6 +92,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "addresses and control bits",
         "Show of each SASS instruction in the focused pane its address, what it waits for, its stall and the live registers.",
     ),
+    (
+        "pane.kernels",
+        "p h",
+        "mark_kernels",
+        "heat and kernel colours",
+        "Mark in every pane which kernel computes a line, by number and colour, and in the source what it costs; or do not.",
+    ),
     ("pane.zoom", "p z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),
 )
 

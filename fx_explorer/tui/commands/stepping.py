@@ -26,7 +26,7 @@ _STEPPING: tuple[HelpEntry, ...] = (
         "pass file",
         "Apply a Python file with a function pass_(gm) to the graph at this pause.",
     ),
-    ("step.again", "c a", "edits.again_from", "again from", "Compile another variant, from a stage that is finished."),
+    ("step.again", "c a", "edits.again_from", "compile again", "Compile another variant, from a stage that is finished."),
     (
         "step.measure",
         "x t",
@@ -52,10 +52,14 @@ _STEPPING: tuple[HelpEntry, ...] = (
     ),
 )
 
-AT_A_GATE: tuple[str, ...] = tuple(entry[0] for entry in _STEPPING)
+_FIRST_AT_A_GATE = ("step.next", "step.go", "step.option")
+AT_A_GATE: tuple[str, ...] = (*_FIRST_AT_A_GATE, *(entry[0] for entry in _STEPPING if entry[0] not in _FIRST_AT_A_GATE))
 AT_HAND: tuple[str, ...] = ("step.again", "step.option", "step.mark", "step.measure", "step.what_if")
-"""Commands that come first in the footer while the compiler waits at a gate, and once everything is
+"""Commands that come early in the footer while the compiler waits at a gate, and once everything is
 compiled and at hand.
 """
+
+GOES_ON: tuple[str, ...] = ("step.next", "step.go")
+"""Those that come before the commands of the view: what goes on when nothing else is wanted."""
 
 STEPPING_COMMANDS = declared("app", "Stepping", *_STEPPING)

@@ -166,6 +166,22 @@ _FIXES = (
     "Show edits and options that may take the graph break under the cursor away; try them, write them.",
 )
 
+_TRY_ALL = (
+    "breaks.try_all",
+    "x a",
+    "fixes.try_all",
+    "try all fixes",
+    "Try all that may take the graph break under the cursor away, the likeliest first, and what takes all breaks away.",
+)
+
+_SINCE_LAST = (
+    "capture.since",
+    "o d",
+    "since_last.show",
+    "what changed",
+    "Show what differs from the last capture: breaks, recompiles, graphs, kernels, memory, time, and your source.",
+)
+
 _DYNAMIC = (
     "sizes.try",
     "x d",
@@ -193,5 +209,5 @@ _LEDGER = (
 VIEW_COMMANDS = (
     *_of_views(),
     *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER, _SORT),
-    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _DYNAMIC, _PROGRAM_BENCH, _LEDGER),
+    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _TRY_ALL, _SINCE_LAST, _DYNAMIC, _PROGRAM_BENCH, _LEDGER),
 )

@@ -10,10 +10,13 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.bench import KernelBench
 from fx_explorer.tui.controllers.bytecode import BytecodeSteps
 from fx_explorer.tui.controllers.call_ledger import CallLedger
 from fx_explorer.tui.controllers.capturing import Capturing
+from fx_explorer.tui.controllers.change.old_findings import OldFindings
+from fx_explorer.tui.controllers.change.since_last import SinceLast
 from fx_explorer.tui.controllers.configurations import Configurations
 from fx_explorer.tui.controllers.edits import Edits
 from fx_explorer.tui.controllers.fixes import Fixes
@@ -57,14 +60,17 @@ class Controllers:
         show: Callable[[SessionReader], None],
         target: str,
         walk: Walk | None = None,
+        after_fix: AfterFix = "ask",
     ) -> None:
         """``show`` puts a session on screen; ``target`` is what the user typed; ``walk`` is the guided tour, if
-        this is one.
+        this is one; ``after_fix`` is what is done when a fix was written. The tour itself says what comes then.
         """
         self.stepping = Stepping(services)
-        self.capturing = Capturing(services, self.stepping, show)
+        self.old_findings = OldFindings(services)
+        self.since_last = SinceLast(services, self.old_findings)
+        self.capturing = Capturing(services, self.stepping, self.old_findings, show)
         self.edits = Edits(services, self.stepping)
-        self.fixes = Fixes(services, runners.try_fix)
+        self.fixes = Fixes(services, self.capturing, lambda: "nothing" if self.tour.is_going_on else after_fix, runners.try_fix)
         self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)
         self.graph_forms = GraphForms(services)
         self.bytecode = BytecodeSteps(services, self.stepping)

@@ -4,12 +4,19 @@ stopping it.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from textual.worker import Worker, WorkerError
+
+from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import MakeCapture
+from fx_explorer.tui.controllers.change.old_findings import OldFindings
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.status.live import Waiting
@@ -21,11 +28,18 @@ RUNNING = "A capture is running already; escape stops it."
 class Capturing:
     """Runs one capture after another, and puts what each finds on screen."""
 
-    def __init__(self, services: Services, stepping: Stepping, show: Callable[[SessionReader], None]) -> None:
+    def __init__(self, services: Services, stepping: Stepping, old: OldFindings, show: Callable[[SessionReader], None]) -> None:
         """``show`` puts a session on screen."""
         self._services = services
         self._stepping = stepping
+        self._old = old
         self._show = show
+        self._following: Worker[None] | None = None
+        """What follows the capture that runs, or the last one."""
+        self._is_restarting = False
+        """Whether a capture is being stopped for another one."""
+        self._goes_on = False
+        """Whether the capture does not pause, wherever it is said to."""
         self.make_without_weights: MakeCapture | None = None
         """What captures with ``--no-weights``, where that makes a difference."""
         self.watched: Sequence[Path] = ()
@@ -43,9 +57,12 @@ class Capturing:
     def is_watching(self) -> bool:
         return self._watch is not None
 
-    def begin(self) -> None:
-        """Run the capture from beginning to end; the screen follows it."""
-        self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
+    def begin(self, *, pauses: bool = True) -> None:
+        """Run the capture from beginning to end; the screen follows it. ``pauses``: where it is said to."""
+        self._goes_on = not pauses
+        if self._watch:
+            self._watch.look_anew()  # this capture has what was saved so far
+        self._following = self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
 
     async def _capture(self) -> None:
         services, captures = self._services, self._services.captures
@@ -57,7 +74,8 @@ class Capturing:
             await captures.linger(self._show)
         except Exception as error:  # noqa: BLE001 - told in the header, whatever it was
             self.problem = str(error) if isinstance(error, FxExplorerError) else f"{type(error).__name__}: {error}"
-            services.notify(self.problem, title="the capture could not be made", severity="error", timeout=15)
+            title = "the log could not be read" if captures.reads_log else "the capture could not be made"
+            services.notify(self.problem, title=title, severity="error", timeout=15)
 
     async def _ask(self) -> None:
         """Ask whether the target may be loaded. Raises UsageError when the user does not want that."""
@@ -69,11 +87,43 @@ class Capturing:
         finally:
             self.is_asking = False
 
+    @property
+    def _works(self) -> bool:
+        """Return whether a capture is made just now, and does not wait for the user."""
+        captures = self._services.captures
+        return self._is_restarting or self.is_asking or (captures.is_running and not captures.waiting)
+
+    def anew(self, *, pauses: bool = True) -> None:
+        """Capture again from the beginning. A compiler that waits is stopped first."""
+        if self._works:
+            self._services.notify(RUNNING)
+        elif self._services.captures.is_running:
+            self._is_restarting = True
+            work = partial(self._stop_and_begin, pauses=pauses)
+            self._services.begin(work, "restart", "restart", "capture again", exclusive=True)
+        else:
+            self.begin(pauses=pauses)
+
+    async def _stop_and_begin(self, *, pauses: bool) -> None:
+        try:
+            await self._services.captures.stop()
+            with contextlib.suppress(WorkerError):  # it was told where it failed
+                if self._following:
+                    await self._following.wait()
+        finally:
+            self._is_restarting = False
+        self.begin(pauses=pauses)
+
+    def go_on_without_pause(self) -> None:
+        """Go on from the pause of a capture that is not to pause."""
+        if self._goes_on and not self._is_restarting and self._stepping.pauses:
+            self._goes_on = False
+            self._stepping.go_on()
+
     def begin_when_changed(self) -> None:
-        """Capture again if a watched file was saved and nothing runs."""
-        is_busy = self._services.captures.is_running or self.is_asking
-        if self._watch and not is_busy and self._watch.has_changed():
-            self.begin()
+        """Capture again if a watched file was saved and nothing works. A compiler that waits is stopped."""
+        if self._watch and not self._works and self._watch.has_changed():
+            self.anew()
 
     def again(self) -> None:
         captures = self._services.captures
@@ -99,16 +149,24 @@ class Capturing:
             self.make_without_weights = None
             self.begin()
 
-    def watch(self) -> None:
-        if not self._services.captures.can_run or not self.watched:
+    async def watch(self) -> None:
+        """Watch the files of the program, or stop that. What has changed already is captured at once."""
+        await self._old.look()
+        files = await asyncio.to_thread(_existing, [*self.watched, *self._old.paths])
+        old = self._old.old
+        if not self._services.captures.can_run or not files:
             self._services.notify("There is no file to watch: this is a saved session, or a target that is no file.")
-        elif self._watch:
+        elif self._watch and not old.changed:
             self._watch = None
             self._services.notify("No longer watching.")
         else:
-            self._watch = FileWatch(self.watched)
-            names = ", ".join(path.name for path in self.watched)
-            self._services.notify(f"Watching {names}: saving it captures again.")
+            self._watch = FileWatch(files)
+            saving = f"Watching {listed(path.name for path in files)}: saving one captures again."
+            if old.changed and not self._works:
+                self._services.notify(f"{old.in_words} it was captured: that is done again now. {saving}")
+                self.anew()
+            else:
+                self._services.notify(saving)
 
     async def stop(self) -> None:
         """Stop the capture. At a gate a second Escape is needed: one key pressed in error must not
@@ -124,4 +182,9 @@ class Capturing:
             self._services.notify(told)
         else:
             await captures.stop()
-            self._services.notify("Stopped; everything found so far is kept. r captures again.")
+            again = "" if captures.reads_log else " r captures again."
+            self._services.notify(f"Stopped; everything found so far is kept.{again}")
+
+
+def _existing(files: Sequence[Path]) -> list[Path]:
+    return [file for file in dict.fromkeys(map(Path.absolute, files)) if file.is_file()]

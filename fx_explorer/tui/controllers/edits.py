@@ -7,8 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.variants.lineage import root_name
+from fx_explorer.analysis.variants.set_by_hand import SetByHand, Without, without_what_was_set
 from fx_explorer.analysis.variants.variant_starts import VariantStart, changes_offered, variant_starts
-from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Gate, Mark, PassFile
+from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Compilation, Gate, Mark, PassFile
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
@@ -25,6 +27,10 @@ NOTHING_MARKED = (
 )
 
 
+def _only(title: str, waiting: Waiting) -> str:
+    return f"{title} · only [{waiting.compilation}] while it waits here" if waiting.compilation else title
+
+
 class Edits:
     """The commands that change something of a compilation that waits."""
 
@@ -34,6 +40,8 @@ class Edits:
         self.app = services.app
         self._option_trials: dict[Path, list[OptionTrial]] = {}
         """Other options that were tried, by session."""
+        self._set_by_hand: dict[Path, list[SetByHand]] = {}
+        """Options that were set while a compilation waited, by session."""
 
     @conversation("apply pass", "choose a pass file")
     async def apply_pass(self) -> None:
@@ -81,6 +89,10 @@ class Edits:
         waits = live is not None and not live.is_over and live.waiting is not None
         settings = await self._choose_settings(follows=waits)
         if settings:
+            waiting, reader = self._services.captures.waiting, self._services.stepped_session
+            if waiting and waiting.gate and reader:
+                done = SetByHand(waiting.gate, waiting.compilation, settings)
+                self._set_by_hand.setdefault(reader.path, []).append(done)
             self._stepping.send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
 
     async def _choose_settings(self, *, follows: bool = True) -> dict[str, object]:
@@ -96,13 +108,19 @@ class Edits:
         dialog = options_dialog(reader, worker, trials, keymap, follows=follows, ask_first=ask_first)
         return await ask(self.app, dialog)
 
-    @conversation("again from", "choose where to set out from")
+    @conversation("compile again", "choose where to set out from")
     async def again_from(self) -> None:
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
-        start = await self._choose_start("Compile again", waiting)
+        without = self._without_what_was_set(waiting)
+        choices: list[Choice[VariantStart | Without]] = [Choice(one.words, one.detail, one) for one in without]
+        choices += [Choice(start.words, start.redone, start) for start in self._starts(waiting)]
+        start = await ask(self.app, Chooser(_only("Compile again", waiting), matching(choices))) if choices else None
         if start is None:
+            return
+        if isinstance(start, Without):
+            self._compile_and_compare(start)
             return
         changes = await self._choose_changes(start.words, start)
         if changes is not None:
@@ -127,19 +145,49 @@ class Edits:
         settings = await self._choose_settings()
         return Changes(settings) if settings else None
 
+    def _without_what_was_set(self, waiting: Waiting) -> list[Without]:
+        """Return the variants that leave out what was set by hand, once all is compiled: before, nothing
+        has come of it yet.
+        """
+        reader = self._services.stepped_session
+        done = self._set_by_hand.get(reader.path, []) if reader and waiting.gate is None else []
+        return list(without_what_was_set(reader, done)) if reader and done else []
+
+    def _compile_and_compare(self, without: Without) -> None:
+        """Compile the variant, and show it beside the compilation it sets out from."""
+
+        async def compare() -> None:
+            from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
+
+            reader = self._services.stepped_session
+            rows = {row.name: row for row in reader.rows(Compilation)} if reader else {}
+            newest = [
+                row for name, row in rows.items() if name not in known and root_name(name) == root_name(start.compilation)
+            ]
+            if reader and newest:
+                keymap = self._services.explorer.keymap
+                screen = CompareScreen(reader, rows[start.compilation], newest[-1], keymap, left_had=without.had)
+                await self.app.push_screen(screen)
+
+        start, reader = without.start, self._services.stepped_session
+        known = {row.name for row in reader.rows(Compilation)} if reader else set()
+        command = Command("again", gate=start.gate, compilation=start.compilation, changes=Changes(without.settings))
+        self._stepping.send_then(command, f"compiling {without.words}", compare)
+
     async def _choose_start(self, title: str, waiting: Waiting) -> VariantStart | None:
-        """Ask where to set out from. At a gate only the compilation that waits there can be taken
-        up.
+        """Ask where to set out from."""
+        choices = [Choice(start.words, start.redone, start) for start in self._starts(waiting)]
+        return await ask(self.app, Chooser(_only(title, waiting), matching(choices))) if choices else None
+
+    def _starts(self, waiting: Waiting) -> list[VariantStart]:
+        """Return the stages to set out from; where there is none, the user is told. At a gate only the
+        compilation that waits there can be taken up.
         """
         reader = self._services.stepped_session
         found = variant_starts(reader, waiting.compilation) if reader else []
         if not found:
             self._services.notify("Nothing has been compiled that another variant could set out from.")
-            return None
-        choices = [Choice(start.words, start.redone, start) for start in found]
-        if waiting.compilation:
-            title += f" · only [{waiting.compilation}] while it waits here"
-        return await ask(self.app, Chooser(title, matching(choices)))
+        return found
 
     @conversation("mark region", "mark the selection as a region")
     async def mark_region(self) -> None:

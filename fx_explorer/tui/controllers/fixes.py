@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.tui.config import AfterFix
+from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 
@@ -21,11 +24,15 @@ NO_BREAK = "There is nothing here to fix: this list is empty."
 class Fixes:
     """Looks for fixes, and shows them."""
 
-    def __init__(self, services: Services, try_fix: TryFix | None) -> None:
-        """``try_fix`` stands in for a worker that runs the changed program; when it is None, there
-        is such a worker.
+    def __init__(
+        self, services: Services, capturing: Capturing, after_fix: Callable[[], AfterFix], try_fix: TryFix | None
+    ) -> None:
+        """``after_fix`` says what is done when a fix was written. ``try_fix`` stands in for a worker that runs
+        the changed program; when it is None, there is such a worker.
         """
         self._services = services
+        self._capturing = capturing
+        self._after_fix = after_fix
         self.app = services.app
         self._try_fix = try_fix
         self._trials: dict[Path, list[Trial]] = {}
@@ -40,14 +47,24 @@ class Fixes:
         """Show what may take the break away. This works on a saved session too: proposing runs
         nothing.
         """
+        await self._show(tries_all=False)
+
+    @conversation("try all", "look for what may take a graph break away, and try it")
+    async def try_all(self) -> None:
+        """Show what may take the break away, and try all of it."""
+        await self._show(tries_all=True)
+
+    async def _show(self, *, tries_all: bool) -> None:
         from fx_explorer import fixing
         from fx_explorer.tui.screens.fixes import FixScreen  # not needed for the first paint: libcst is loaded with it
         from fx_explorer.tui.views.breaks import subjects
 
         explorer = self._services.explorer
+        told = explorer.place_of_break_told
         if explorer.view != "breaks":
             await explorer.action_show_view("breaks")
-        found = subjects(explorer.reader)[explorer.row_of_breaks() :][:1] if explorer.reader else []
+        found = subjects(explorer.reader) if explorer.reader else []
+        found = [one for one in found if told and one.place == told] or found[explorer.row_of_breaks() :]
         if not found or explorer.reader is None:
             self._services.notify(NO_BREAK)
             return
@@ -55,7 +72,15 @@ class Fixes:
         if offer.fixes:
             trials = self._trials.setdefault(explorer.reader.path, [])
             try_fix = self._try_fix or partial(fixing.try_any, worker=self._services.trial_worker)
-            await ask(self.app, FixScreen(offer, self._asking_first(try_fix), trials, explorer.keymap))
+            after: AfterFix = self._after_fix() if self._services.captures.can_run else "nothing"
+            if after == "ask" and self._capturing.is_watching:
+                after = "capture"  # as for any file that is saved
+            screen = FixScreen(
+                offer, self._asking_first(try_fix), trials, explorer.keymap, after_fix=after, tries_all=tries_all
+            )
+            if await ask(self.app, screen):
+                await explorer.action_show_view("overview")  # where it will say what came of it
+                self._capturing.anew(pauses=False)
         else:
             self._services.notify(offer.why_none, title="no fix", timeout=15)
 

@@ -38,7 +38,8 @@ class Leaving:
         if reader is None:
             self._services.notify("There is no session to save yet.")
         elif self._services.captures.is_running:
-            self._services.notify("The capture is still running: save it when it is over.")
+            what = "log is still being read" if self._services.captures.reads_log else "capture is still running"
+            self._services.notify(f"The {what}: save it when it is over.")
         elif name := await self._ask_name():
             self._save(reader.path, name)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from textual.app import App
 from textual.notifications import SeverityLevel
-from textual.worker import WorkType
+from textual.worker import Worker, WorkType
 
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
@@ -43,14 +43,16 @@ class Services:
 
     def begin(
         self, work: WorkType[None], name: str, group: str, description: str, *, exclusive: bool = False, may_fail: bool = False
-    ) -> None:
-        """Do it beside the screen.
+    ) -> Worker[None]:
+        """Do it beside the screen, and return what does.
 
         ``exclusive``: it ends what the group does. ``may_fail``: an exception in it does not end
         the app.
         """
         ends_app = not may_fail
-        self.app.run_worker(work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=ends_app)
+        return self.app.run_worker(
+            work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=ends_app
+        )
 
     async def ask_to_run(self) -> None:
         """Ask whether the program of the session may be run. Raises UsageError when the user does

@@ -112,6 +112,11 @@ class Stepping:
         self.send(Command("go"), f"going on, then {what}")
         return True
 
+    def send_then(self, command: Command, doing: str, then: Callable[[], Awaitable[None]]) -> None:
+        """Tell the worker, and do ``then`` when it is done and everything is compiled."""
+        self._then = then
+        self.send(command, doing)
+
     def do_what_waited(self) -> None:
         """Do what waited for everything to be compiled; forget it when the capture is over without."""
         live, then = self._services.captures.live, self._then

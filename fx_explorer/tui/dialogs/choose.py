@@ -20,7 +20,7 @@ from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.faults import survive
 from fx_explorer.tui.unreadable import tells
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList
 

@@ -20,7 +20,7 @@ from fx_explorer.analysis.options.option_words import GROUPS
 from fx_explorer.analysis.options.settings import is_changed, search
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_values import as_python, python_text
-from fx_explorer.trials.options import OptionTrial, compared, settings_in_words
+from fx_explorer.trials.options import OptionTrial, figures_of, settings_in_words
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 COLUMNS = (
@@ -122,6 +122,6 @@ def trial_in_words(trial: OptionTrial) -> str:
         lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")
     if trial.outcome.kind == "not_started":
         return "\n".join(lines)
-    figures = compared(trial.before, trial.after)
+    figures = figures_of(trial)
     lines += [f"  {one.what:<28} {one.left:>10} → {one.right:<10} {one.change}" for one in figures if one.differs]
     return "\n".join([*lines, f"as before: {', '.join(one.what for one in figures if not one.differs)}"])

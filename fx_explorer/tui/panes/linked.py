@@ -18,10 +18,12 @@ from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.model import LEVELS
+from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane, title_text
 from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
 from fx_explorer.tui.unreadable import TellsUnreadable
+from fx_explorer.tui.views.reads import READS
 from fx_explorer.tui.widgets.borders.shares import moved
 from fx_explorer.tui.widgets.one_line import OneLine
 
@@ -76,6 +78,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
     def __init__(self) -> None:
         super().__init__()
         self.stage_words = StageWords()
+        self.kernel_marks = KernelMarks(self, self._mark_lines, READS["kernels"].takes_long)
         self._tabs = OneLine(classes="pane-tabs")
         self._row = Horizontal()
         self._active = 0
@@ -119,13 +122,19 @@ class LinkedPanes(TellsUnreadable, Vertical):
         if len(panes) > len(slots):
             await self._row.remove_children(panes[len(slots) :])
         elif len(slots) > len(panes):
-            await self._row.mount_all([Pane(slot) for slot in slots[len(panes) :]])
+            await self._row.mount_all([Pane(self.kernel_marks, slot) for slot in slots[len(panes) :]])
         self._is_zoomed = False
         self._active = self._first = 0
         self.share_evenly()
         self._is_ranked = True
         self._show_panes()
         return self.panes
+
+    def _mark_lines(self) -> None:
+        """Show in the source what its lines cost, which is known only now."""
+        for pane in self.panes:
+            if pane.document and pane.document.kind == "source":
+                pane.show_marks_again()
 
     def forget_stage(self) -> None:
         """Show no stage any more: neither its words, nor, in what is shown from now on, its marks."""
@@ -136,7 +145,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
     async def add(self) -> Pane:
         """Add a pane right of the active one."""
         active = self.active
-        pane = Pane()
+        pane = Pane(self.kernel_marks)
         await self._row.mount(pane, after=active)
         self._active = self.panes.index(pane)
         self.share_evenly()

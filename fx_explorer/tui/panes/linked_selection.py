@@ -74,6 +74,7 @@ class LinkedSelection:
         selection, self.selection = self.selection, None
         self._compilation = 0
         self.levels.forget()
+        self._linked.kernel_marks.forget()
         if self.region and not has_region(reader, self.region):
             self.region = None
         self._linked.forget_stage()
@@ -97,6 +98,11 @@ class LinkedSelection:
         if found and place and found.document.kind != place.document.kind:
             self.show_form(pane, place.document.kind)
 
+    @property
+    def compilation(self) -> int:
+        """Return the id of the compilation that is looked at; 0 before there is one."""
+        return self._compilation
+
     def refresh(self) -> None:
         """Update after the session grew. Empty panes are filled; until the user has chosen
         something, the best there is is shown.
@@ -112,6 +118,8 @@ class LinkedSelection:
             if pane.document is None or (pane.slot and not self._was_touched):
                 self._turn(pane, document_for(pane.slot, self._showable))
             pane.annotate(self._reader)
+        if self._linked.panes:
+            self._linked.kernel_marks.renew(self._reader)
         if self.selection is None or not self._was_touched:
             self._select_something()
         self.refresh_levels()
@@ -129,6 +137,7 @@ class LinkedSelection:
         direction = selection.document.direction if selection else ""
         if self._reader is None:
             return
+        self._linked.kernel_marks.renew(self._reader)
         for pane in panes:
             document = document_for(pane.slot, self._showable, direction)
             if pane.slot == "neighbourhood" and selection and selection.document.kind in OF_GRAPHS:
@@ -263,6 +272,16 @@ class LinkedSelection:
         if self._reader is None or self.region is None or place.document.kind != "graph":
             return False
         return place.line not in positions_in(self._reader, place.document, self.region)
+
+    def toggle_kernel_marks(self) -> bool:
+        """Mark kernels in all panes, or do not any more. Returns whether they are marked now."""
+        marks = self._linked.kernel_marks
+        marks.is_on = not marks.is_on
+        if self._reader is not None and self._linked.panes:
+            marks.renew(self._reader)
+        for pane in self._linked.panes:
+            pane.show_marks_again()
+        return marks.is_on
 
     # what is lit
 

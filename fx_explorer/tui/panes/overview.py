@@ -12,16 +12,24 @@ from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import VIEWS
 from fx_explorer.tui.commands.views import MORE_VIEWS
 from fx_explorer.tui.terminal.wrapping import wrapped
-from fx_explorer.tui.widgets.line_painter import Piece
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_view import LineView
 
-GLYPHS: dict[Severity, Piece] = {"good": ("✓", "good"), "notice": ("▲", "warning"), "problem": ("✗", "bad")}
+GLYPHS: dict[Severity, Piece] = {
+    "good": ("✓", "good"),
+    "changed": ("≠", "annotation"),
+    "notice": ("▲", "warning"),
+    "problem": ("✗", "bad"),
+}
 
 TOPIC_CELLS = 12
 """Width in cells of the column that names what a fact is about."""
 
 MAX_TEXT_CELLS = 100
 """Most cells of a line: longer lines of prose are hard to read, however wide the terminal."""
+
+FIRST: tuple[Topic, ...] = ("old", "since", "next")
+"""Topics that come before all others: that the rest is old, what came of a change, where to begin."""
 
 VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
 """View as facts name it → its name in the app, where they differ."""
@@ -47,6 +55,9 @@ class FactList(LineView):
         super().__init__(placeholder=STARTING)
         self._why = self._done = ""
         self._facts: Sequence[Fact] = ()
+        self._of_session: Sequence[Fact] = ()
+        self._of_app: dict[Topic, Sequence[Fact]] = {}
+        """Facts that no session knows: that it is old, what changed since the one before."""
         self._lines: list[FactLine] = []
         self._width = 0
 
@@ -66,13 +77,28 @@ class FactList(LineView):
             self.refresh()
 
     def show(self, facts: Sequence[Fact]) -> None:
-        """Show these facts. The cursor stays on the fact it was on."""
-        facts = sorted(facts, key=lambda fact: fact.topic != "next")
+        """Show these facts of the session. The cursor stays on the fact it was on."""
+        self._of_session = facts
+        self._show_all()
+
+    def show_of_app(self, topic: Topic, facts: Sequence[Fact]) -> None:
+        """Show these facts on a topic that no session knows, above those of the session."""
+        self._of_app[topic] = facts
+        self._show_all()
+
+    def forget_of_app(self) -> None:
+        """Drop them, because another session comes."""
+        self._of_app.clear()
+
+    def _show_all(self) -> None:
+        of_app = [fact for facts in self._of_app.values() for fact in facts]
+        by_rank = sorted([*of_app, *self._of_session], key=_rank)
+        facts = by_rank if self._of_session else []  # without it, why there is nothing is said
         if facts == list(self._facts):
             return
-        at = self.fact_index
+        at, fact = self.fact_index, self.fact
         self._facts = facts
-        self._rebuild(at)
+        self._rebuild(facts.index(fact) if at and fact in facts else at)
 
     @property
     def facts(self) -> Sequence[Fact]:
@@ -82,6 +108,11 @@ class FactList(LineView):
     def fact(self) -> Fact | None:
         """Return the fact under the cursor."""
         return self._facts[self.fact_index] if self._facts else None
+
+    @property
+    def is_on_a_break(self) -> bool:
+        """Return whether the fact under the cursor is about graph breaks that there are."""
+        return self.fact is not None and self.fact.view == "breaks" and self.fact.severity != "good"
 
     @property
     def fact_index(self) -> int:
@@ -117,6 +148,10 @@ class FactList(LineView):
         return self._lines[line].pieces
 
 
+def _rank(fact: Fact) -> int:
+    return FIRST.index(fact.topic) if fact.topic in FIRST else len(FIRST)
+
+
 def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:
     """Return the facts wrapped to ``width`` cells, with a blank line between topics."""
     lines: list[FactLine] = []
@@ -144,6 +179,8 @@ TOPIC_LABELS: dict[Topic, str] = {
     "front_ends": "front ends",
     "stages": "stages",
     "next": "start here",
+    "old": "old",
+    "since": "your change",
 }
 
 
@@ -151,7 +188,7 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
     """Return the lines of a fact: its text beside its topic and glyph, and its details below."""
     room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 4))
     indent = " " * (TOPIC_CELLS + 2)
-    text_kind = {"good": "text", "notice": "strong", "problem": "strong"}[fact.severity]
+    text_kind = {"good": "text", "changed": "text", "notice": "strong", "problem": "strong"}[fact.severity]
     first, *rest = wrapped(printable(fact.text), room)
     lines = [FactLine(((label, "muted"), GLYPHS[fact.severity], (f" {first}", text_kind)), index)]
     lines += [FactLine(((indent, "text"), (row, text_kind)), index) for row in rest]
@@ -168,10 +205,14 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
 
 
 def leads_to(fact: Fact) -> str:
-    """Return where enter goes, in words: ``model.py:32``, ``4 breaks``."""
+    """Return where enter goes, in words: ``model.py:32``, ``breaks (key 4)``. A number before the name
+    would be read as a count: ``4 breaks``.
+    """
+    if fact.difference:
+        return "what differs"
     if fact.place:
         return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
-    keys = {view: f"{i} {label}" for i, (view, label, _) in enumerate(VIEWS, start=1)}
-    keys |= {view: f"{key} {label}" for view, key, label, _ in MORE_VIEWS}
+    keys = {view: f"{label} (key {i})" for i, (view, label, _) in enumerate(VIEWS, start=1)}
+    keys |= {view: f"{label} (keys {key})" for view, key, label, _ in MORE_VIEWS}
     return keys.get(name, "") if name != "overview" else ""

@@ -23,24 +23,39 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.assembly.machine_column import FEW_LINES, has_words, layout_of, machine_column
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
+from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
+from fx_explorer.tui.kernel_marks.source_gutter import source_gutter
+from fx_explorer.tui.kernel_marks.text_kernels import OutputCodeKernels, kernel_of_text, one_kernel
 from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.selection.graph_rows import COLUMNS, STAGE_COLUMNS, GraphRows
+from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows, columns_of
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
-from fx_explorer.tui.widgets.code_view import CodeView
-from fx_explorer.tui.widgets.line_painter import Piece
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, folded
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
-from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.heat.source_heat import LineHeat
+    from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
     from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
 MAX_LINES_MEASURED = 50
+
+COLOURED_AT_ONCE = 5_000
+"""Lines of output code whose kernels are read before the next frame; of more they are read beside the
+screen.
+"""
+
+FEW_BLOCKS, MANY_BLOCKS = 1, 3
+"""So many kernels of a line have a block in the gutter: the dearest alone, and more in a wide pane."""
+
+WIDE_CELLS = 60
 
 MARGIN_CELLS = 4
 
@@ -86,13 +101,16 @@ class Pane(TellsUnreadable, Vertical):
             super().__init__(pane, place)
             self.before = before
 
-    def __init__(self, slot: Slot = "") -> None:
+    def __init__(self, marks: KernelMarks, slot: Slot = "") -> None:
+        """``marks`` says whether kernels are marked, for all panes alike."""
         super().__init__()
+        self._marks = marks
         self.slot: Slot = slot
         self.document: Document | None = None
         self._title = OneLine(classes="pane-title")
         self._notice = OneLine(classes="pane-notice")
         self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
+        self._output_code: Beside[OutputCodeKernels] = Beside(self, "kernels of lines", "read which kernel each line is of")
         self._column: Beside[Mapping[int, Piece]] = Beside(self, "machine words", "read the control bits of SASS")
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
@@ -100,6 +118,11 @@ class Pane(TellsUnreadable, Vertical):
         self._picture: NeighbourhoodView | None = None
         """What is around a node, where the pane has shown it."""
         self._events: dict[int, list[LineEvent]] = {}
+        self._heat: Mapping[int, LineHeat] = {}
+        """What the lines of the source cost, as its gutter shows it."""
+        self._blocks = FEW_BLOCKS
+        self._kernel = 0
+        """The kernel that the text is of; 0 for none, and for several."""
         self._region: RegionKey | None = None
         self._shown = EVERY_LINE
         self._reader: SessionReader | None = None
@@ -181,6 +204,7 @@ class Pane(TellsUnreadable, Vertical):
         """
         self.stop_writing()
         self._column.stop()
+        self._output_code.stop()
         had_focus = self.body.has_focus
         self.document = document
         self._region = region if document and document.kind == "graph" else None
@@ -197,7 +221,7 @@ class Pane(TellsUnreadable, Vertical):
         elif document:
             self._code.placeholder = "The text is empty."
             self._load_text(text_of(reader, document), document.language, line)
-            self._events = {}
+            self._events, self._heat = {}, {}
             self.annotate(reader)
         else:
             self._code.placeholder = f"Nothing to show here: {why}." if why else MISSING[self.slot]
@@ -221,8 +245,9 @@ class Pane(TellsUnreadable, Vertical):
         self._picture.load(reader, reader.get(Graph, document.id), line)
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
-        columns = COLUMNS if self.fates is None else STAGE_COLUMNS
-        self._rows.load(GraphRows(reader, document, self._shown, self.fates), columns, line=row)
+        columns = columns_of(reader, has_fates=self.fates is not None, marks_kernels=self._marks.is_on)
+        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=self._marks.is_on)
+        self._rows.load(rows, columns, line=row)
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
         """Write the text of a large graph beside the screen, and call ``done`` when ``show`` has it at
@@ -255,6 +280,7 @@ class Pane(TellsUnreadable, Vertical):
         shown = self._shown.lines
         whole, text = text, text if shown is None else code_of(language, text, self._shown)
         self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, layout=self._layout_of(language, text))
+        self._colour_text()
         if shown is not None and self.shows_machine_words and has_words(language, whole):
             self._show_machine_words(whole, shown)
 
@@ -302,15 +328,66 @@ class Pane(TellsUnreadable, Vertical):
             self._code.load(wrapped_text(words, max(20, self._code.body_width)))
 
     def annotate(self, reader: SessionReader) -> None:
-        """Mark the lines where something happened (a break, a recompile), as far as it is known by
-        now.
+        """Mark the lines where something happened (a break, a recompile) and those that kernels compute,
+        as far as it is known by now.
         """
         if self.document is None or self.document.kind != "source":
             return
-        now = line_events(reader, self.document)
-        if now != self._events:
-            self._events = now
-            self._code.annotate({line: GLYPHS[events[0].what] for line, events in now.items()})
+        events, heat = line_events(reader, self.document), self._marks.lines_of(self.document)
+        if (events, heat) != (self._events, self._heat):
+            self._events, self._heat = events, heat
+            self._write_gutter()
+            kinds = {line: kernel_kind(one.kernels[0]) for line, one in heat.items()}
+            self._code.colour_numbers((lambda line: kinds.get(line, "")) if kinds else None)
+            self._show_title()
+
+    def _write_gutter(self) -> None:
+        """Write what stands before the lines of the source, in as much room as the pane can give."""
+        glyphs = {line: GLYPHS[one[0].what] for line, one in self._events.items()}
+        self._blocks = FEW_BLOCKS if self._code.size.width < WIDE_CELLS else MANY_BLOCKS
+        self._code.annotate(source_gutter(glyphs, self._heat, self._blocks))
+
+    def _colour_text(self) -> None:
+        """Give the line numbers of generated code the colours of its kernels; those of much output code
+        when it is read.
+        """
+        document, reader = self.document, self._reader
+        self._output_code.stop()
+        self._kernel = 0
+        if document is None or reader is None or document.kind != "artifact" or not self._marks.is_on:
+            return
+        self._kernel = kernel_of_text(reader, document)
+        if self._kernel:
+            self._code.colour_numbers(one_kernel(self._kernel))
+        elif document.stage == "output_code" and document.line_count <= COLOURED_AT_ONCE:
+            self._code.colour_numbers(OutputCodeKernels(reader, document.id))
+        elif document.stage == "output_code":
+            output_code = document.id
+            self._output_code.begin(
+                reader.path, lambda of: OutputCodeKernels(of, output_code), self._take_kernels, self._without_colours
+            )
+
+    def _without_colours(self, _: Exception) -> None:
+        self._code.colour_numbers(None)
+
+    def _take_kernels(self, made: Made[OutputCodeKernels]) -> None:
+        made.reader.close()
+        self._code.colour_numbers(made.value)
+
+    def show_marks_again(self) -> None:
+        """Mark the kernels, or do not any more, with everything else as it is."""
+        if self._reader is None or self.document is None:
+            return
+        if self.document.kind == "source":
+            self.annotate(self._reader)
+        elif self.document.kind == "artifact":
+            self._code.colour_numbers(None)
+            self._colour_text()
+        elif self.body is self._rows:
+            lit, line = self._lit, self._line_of(self.body.cursor)
+            self._load_rows(self._reader, self.document, self._shown.row_of(line))
+            self.show_links(lit)
+        self._show_title()
 
     def move_to(self, line: int) -> None:
         if self._shown.folds(line):
@@ -368,6 +445,8 @@ class Pane(TellsUnreadable, Vertical):
         """Lay out what depends on the width of the pane."""
         if self.document is None and self._said:
             self._code.load(wrapped_text(self._said, max(20, self._code.body_width)))
+        if self._heat and (self._blocks == FEW_BLOCKS) != (self._code.size.width < WIDE_CELLS):
+            self._write_gutter()
         self._show_beginning()
 
     def _show_beginning(self) -> None:
@@ -410,7 +489,12 @@ class Pane(TellsUnreadable, Vertical):
     # title
 
     def _show_title(self) -> None:
-        self._title.show(Content(title_text(self.document, self.slot)), self.position)
+        title = Content(title_text(self.document, self.slot))
+        if self._kernel and self.document and self.document.kind == "artifact":
+            title = Content(f"#{self._kernel} ") + title
+        elif self.document and (legend := self._marks.legend(self.document)):
+            title += Content(f" · {legend}")
+        self._title.show(title, self.position)
 
     @property
     def position(self) -> Content:

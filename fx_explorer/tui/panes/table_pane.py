@@ -26,6 +26,7 @@ from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
 from fx_explorer.tui.panes.table_words import Words
 from fx_explorer.tui.panes.views_box import DetailBox
+from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
@@ -33,8 +34,8 @@ from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, 
 from fx_explorer.tui.views.reads import FAILED, READING, Reads
 from fx_explorer.tui.views.trees.folding import Folding, row_around
 from fx_explorer.tui.widgets import row_list
-from fx_explorer.tui.widgets.code_view import CodeView
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
@@ -102,6 +103,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._region: RegionKey | None = None
         """What the rows must belong to, where rows belong to anything; None for all rows."""
         self._folding = Folding()
+        self._old = OldFiles()
         self.sort: Sort | None = None
         """The column that the rows are sorted by; None for the order of the table."""
         self._whole: views.Table | None = None
@@ -262,6 +264,12 @@ class TablePane(TellsUnreadable, Vertical):
         self._show_table(line)
         self.post_message(self.Moved(self.place))
 
+    def show_old(self, old: OldFiles) -> None:
+        """Mark the rows of files that are other files by now, and say so above them."""
+        if old != self._old:
+            self._old = old
+            self._show_table(self.rows.cursor)
+
     def narrow(self, words: str) -> None:
         """Show only the rows that have all ``words``."""
         if words != self.narrowed_to:
@@ -301,7 +309,7 @@ class TablePane(TellsUnreadable, Vertical):
         if table is None:
             return
         self._table = table
-        self._words.show(table)
+        self._words.show(table, self._old.words)
         steps = arranged(table, self.sort, self.narrowed_to)
         if len(table.rows) <= ROWS_AT_ONCE:
             self.workers.cancel_group(self, ARRANGING)
@@ -334,7 +342,8 @@ class TablePane(TellsUnreadable, Vertical):
         self._order = self._folding.visible(tree, arrangement.order) if tree else arrangement.order
         self.rows.placeholder = self._why_no_row(table)
         self.rows.is_tree = tree is not None
-        shown = FoldedRows(table, self._order, self._folding) if tree else TableRows(table, self._order)
+        old = self._old
+        shown = FoldedRows(table, self._order, old, self._folding) if tree else TableRows(table, self._order, old)
         self.rows.load(shown, columns(table, self.sort), line=line)
         self._chart.show(table.chart, self.position)
         self._totals.show(Content(printable(arrangement.totals)))

@@ -20,11 +20,14 @@ class Words(Widget):
         super().__init__()
         self._content = self._short = Content("")
 
-    def show(self, table: views.Table) -> None:
+    def show(self, table: views.Table, old: str) -> None:
+        """``old`` says that the rows are; empty when they are not."""
         origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
         notice = Content.styled(printable(table.notice), "$text-secondary")
-        self._content = Content("\n").join([Content(table.shows) + origin, *([notice] if table.notice else [])])
-        self._short = notice if table.notice else Content(table.shows)
+        if old:
+            notice = Content.styled(printable(f"▲ {old}."), "$text-warning") + Content(" ") + notice
+        self._content = Content("\n").join([Content(table.shows) + origin, *([notice] if notice.plain else [])])
+        self._short = notice if notice.plain else Content(table.shows)
         self.refresh(layout=True)
 
     def render(self) -> Content:

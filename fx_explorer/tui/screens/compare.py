@@ -5,7 +5,7 @@ graph or text of both.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual import work
 from textual.content import Content
@@ -28,10 +28,17 @@ class CompareScreen(DifferenceScreen):
     """
 
     def __init__(
-        self, reader: SessionReader, left: model.Compilation, right: model.Compilation, keymap: Keymap | None = None
+        self,
+        reader: SessionReader,
+        left: model.Compilation,
+        right: model.Compilation,
+        keymap: Keymap | None = None,
+        *,
+        left_had: Mapping[str, object] | None = None,
     ) -> None:
+        """``left_had`` are options that were set by hand while the left one was compiled."""
         heading = f"[{left.name}] beside [{right.name}] · {plain_function(left.function)}"
-        pairs = RowList(figure_columns(headings(reader, left, right)), id="figures")
+        pairs = RowList(figure_columns(headings(reader, left, right, left_had)), id="figures")
         super().__init__(heading, pairs, "Choose a line with → above.", keymap)
         self._reader = reader
         self._variants = (left, right)

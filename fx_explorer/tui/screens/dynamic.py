@@ -25,7 +25,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.rows.dynamic import COLUMNS, way_row, words
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 

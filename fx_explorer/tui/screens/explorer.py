@@ -43,7 +43,7 @@ from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.views.reads import DOCUMENT_READS, FIND_READS
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 
 LINES_AT_ONCE = 1_000
 """An answer of so many lines is written before the next frame."""
@@ -352,6 +352,12 @@ class Explorer(ExplorerFrame):
         else:
             pane.toggle_wrap()
             self.notify("Long lines go on in the next row." if pane.wraps else "Each line is in one row again.")
+
+    def action_mark_kernels(self) -> None:
+        """Mark kernels in the linked panes, or do not any more."""
+        is_on = self.linked_selection.toggle_kernel_marks()
+        where = "" if self.view == "source" else " in the linked panes: press 2 to see them"
+        self.notify(f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}.")
 
     def action_machine_words(self) -> None:
         """Show or hide what the machine's code says beside each SASS instruction."""

@@ -5,6 +5,8 @@ after asking.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from textual import work
@@ -16,6 +18,7 @@ from textual.widgets import Label
 from textual.worker import Worker
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.fixing import (
     Fix,
@@ -33,14 +36,16 @@ from fx_explorer.fixing import (
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.screens.rows.fixes import COLUMNS, fix_row, question, shown, title_of, told, why_not_written
+from fx_explorer.tui.screens.rows.fixes import COLUMNS, fix_row, good_words, question, shown, title_of, told, why_not_written
 from fx_explorer.tui.unreadable import TellsUnreadable
-from fx_explorer.tui.widgets.diff_view import DiffView
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.diff_view import DiffView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 
@@ -49,14 +54,21 @@ MOST_ROWS = 6
 READ_S = 15
 """Seconds that a message is shown which says why something was not done."""
 
-_HINTED = ("fixes.try", "fixes.accept", "place.copy", "fixes.other", "dialog.close")
+_HINTED = ("fixes.try", "fixes.try_all", "fixes.accept", "place.copy", "fixes.other", "dialog.close")
 
 _COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-success", "warning": "$text-warning"}
 
 
-class FixScreen(TellsUnreadable, Dialog[None]):
+CAPTURE_AGAIN = "{file} is written. Capture again now?"
+OLD_NOW = "What is on screen is of the file as it was. The capture goes on to the end, and then says what came of the fix."
+
+ALL_TRIED = "All of these have been tried."
+TRYING_ALL = "Trying all of these, the likeliest first."
+
+
+class FixScreen(TellsUnreadable, Dialog[bool]):
     """Shows the fixes of one break above; below, why the fix under the cursor may help, how its
-    trial went, and its diff.
+    trial went, and its diff. Its answer is whether to capture again, because a fix was written.
     """
 
     DEFAULT_CSS = """
@@ -73,13 +85,26 @@ class FixScreen(TellsUnreadable, Dialog[None]):
         *reused_bindings("place.copy"),
     ]
 
-    def __init__(self, offer: FixOffer, try_fix: TryFix, trials: list[Trial], keymap: Keymap) -> None:
-        """``trials`` are earlier trials. The screen adds to them, so that a verdict outlives it."""
+    def __init__(
+        self,
+        offer: FixOffer,
+        try_fix: TryFix,
+        trials: list[Trial],
+        keymap: Keymap,
+        *,
+        after_fix: AfterFix = "nothing",
+        tries_all: bool = False,
+    ) -> None:
+        """``trials`` are earlier trials. The screen adds to them, so that a verdict outlives it. ``after_fix``:
+        what is done when a fix was written. ``tries_all``: begin to try all of them at once.
+        """
         super().__init__()
         self._offer = offer
         self._try_fix = try_fix
         self._keymap = keymap
         self._trials = trials
+        self._after_fix = after_fix
+        self._tries_all = tries_all
         self._trying: int | None = None
         self._trial: Worker[None] | None = None
         self._rows: list[Row] = []
@@ -102,6 +127,8 @@ class FixScreen(TellsUnreadable, Dialog[None]):
         self._show_state()
         self._diff.show(shown(self._fix))
         self._list.focus()
+        if self._tries_all:
+            self.action_try_all()
 
     @property
     def _fixes(self) -> list[Fix]:
@@ -144,9 +171,9 @@ class FixScreen(TellsUnreadable, Dialog[None]):
         lines = told(self._fix, self._trial_of(self._fix))
         words = (Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error")) for text, kind in lines)
         self._words.update(Content("\n").join(words))
-        tries, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
+        tries, tries_all, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
         ends = "stops the trial" if self._trial else "closes"
-        keys = f"{tries} tries it · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
+        keys = f"{tries} tries it · {tries_all} all · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
         self._hint.show(Content(""), Content(keys))
 
     # what can be asked
@@ -158,24 +185,59 @@ class FixScreen(TellsUnreadable, Dialog[None]):
         self.app.post_message(Explorer.CopyWanted(self._fix.diff or self._fix.instruction))
 
     def action_try_fix(self) -> None:
+        if self._can_try():
+            self._trial = self._run_trials([self._list.cursor])
+
+    def action_try_all(self) -> None:
+        """Try what has not been tried yet, in the order of the list, which begins with the likeliest."""
+        rows = [row for row, fix in enumerate(self._fixes) if self._trial_of(fix) is None]
+        if self._can_try():
+            self.notify(TRYING_ALL if rows else ALL_TRIED)
+            self._trial = self._try_all(rows) if rows else None
+
+    def _can_try(self) -> bool:
+        """Return whether fixes can be tried now. Else the user is told why not."""
         if self._offer.why_not_tried:
             self.notify(self._offer.why_not_tried, severity="warning", timeout=READ_S)
         elif is_under_way(self._trial):
             self.notify("A fix is being tried: wait for it, or stop it first.")
-        else:
-            self._trial = self._run_trial(self._list.cursor)
+        return not self._offer.why_not_tried and not is_under_way(self._trial)
 
     @work(name="try fix", group="fix", description="run the program with a fix, and compare")
-    async def _run_trial(self, row: int) -> None:
-        """Run a trial. The program runs in a process of its own, which ends when this is cancelled;
-        nothing here uses the processor.
+    async def _run_trials(self, rows: Sequence[int]) -> None:
+        await self._run_them(rows)
+
+    @work(name="try fixes", group="fix", description="run the program with one fix after the other, and compare")
+    async def _try_all(self, rows: Sequence[int]) -> None:
+        """Try several, say how many are good, and go to the best, unless the cursor has been moved
+        meanwhile.
         """
-        self._trying = row
-        self._show_state()
+        began_at = self._list.cursor
+        if not await self._run_them(rows):
+            return
+        fixes = self._fixes
+        trials = [self._trial_of(fix) for fix in fixes]
+        good = [row for row, trial in enumerate(trials) if trial and trial.is_good]
+        best = next((row for row in good if is_whole(fixes[row])), next(iter(good), None))
+        self.notify(good_words(len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)), timeout=READ_S)
+        if best is not None and self._list.cursor == began_at:
+            self._list.move_to(best)
+            self._show_words()
+            self._diff.show(shown(self._fix))
+
+    async def _run_them(self, rows: Sequence[int]) -> bool:
+        """Run trials, one after the other. Returns whether all of them could be made. The program runs in a
+        process of its own, which ends when this is cancelled; nothing here uses the processor.
+        """
         try:
-            await (self._try_whole() if is_whole(self._fixes[row]) else self._try_one(self._fixes[row]))
+            for row in rows:
+                self._trying = row
+                self._show_state()
+                await (self._try_whole() if is_whole(self._fixes[row]) else self._try_one(self._fixes[row]))
+            return True
         except FxExplorerError as error:
             self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
+            return False
         finally:
             self._trying = self._trial = None
             if self.is_attached:
@@ -211,23 +273,30 @@ class FixScreen(TellsUnreadable, Dialog[None]):
             return
         answer = await ask(self.app, Ask(printable(question(fix, trial)), "", verb="answers"))
         if answer.lower() in ("y", "yes"):
-            self._write(fix)
+            await self._write(fix)
         else:
             self.notify("Not written.")
 
-    def _write(self, fix: Fix) -> None:
+    async def _write(self, fix: Fix) -> None:
         try:
             backups = accept(fix)
         except UsageError as error:
             self.notify(str(error), title="not written", severity="error", timeout=READ_S)
-        else:
-            files, old = (", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups))
-            options = f" Set in your program too: {fix.instruction}" if fix.settings else ""
-            self.notify(f"Wrote {files}; the file as it was: {old}. Capture again to see it.{options}", timeout=READ_S)
+            return
+        files, old = (", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups))
+        options = f" Set in your program too: {fix.instruction}" if fix.settings else ""
+        written = f"Wrote {files}; the file as it was: {old}."
+        if self._after_fix == "nothing":
+            self.notify(f"{written} Capture again to see it.{options}", timeout=READ_S)
+            return
+        self.notify(f"{written}{options}", timeout=READ_S)
+        name = listed(Path(edit.path).name for edit in fix.edits)
+        if self._after_fix == "capture" or await ask(self.app, Consent(CAPTURE_AGAIN.format(file=name), OLD_NOW)):
+            self.dismiss(True)
 
     def action_leave(self) -> None:
         if is_under_way(self._trial):
             self._trial.cancel()
             self.notify("Stopped: the fix was not tried to its end.")
         else:
-            self.dismiss(None)
+            self.dismiss(False)

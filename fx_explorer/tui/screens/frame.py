@@ -16,11 +16,12 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.facts import Fact, Topic
 from fx_explorer.analysis.kernels.kernel_documents import builds_here
 from fx_explorer.analysis.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.analysis.overview.overview import overview
@@ -44,6 +45,7 @@ from fx_explorer.tui.panes.views_box import Views
 from fx_explorer.tui.selection.history import History, Stop
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.status.pipeline import STEPS, StepState
 from fx_explorer.tui.status.waiting_fact import waiting_fact
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
@@ -51,9 +53,9 @@ from fx_explorer.tui.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.reads import OUTLINE_READS, OVERVIEW_READS, READING, UNREADABLE
 from fx_explorer.tui.views.table import Table
-from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.find_bar import FindBar
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
@@ -93,6 +95,14 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     ExplorerFrame.-few-rows TablePane > .totals, ExplorerFrame.-few-rows TablePane > .detail { height: 0; border: none; }
     """
     AUTO_FOCUS = ""
+
+    class DifferenceWanted(Message):
+        """Asks the app to show what differs from the last capture, or in the user's files by now (OF_FILES)."""
+
+        def __init__(self, aspect: str) -> None:
+            super().__init__()
+            self.aspect = aspect
+
     # Textual paints every container under a line that changed. What its children cover anyway is
     # not painted at all, or plain.
     BLANK = True
@@ -125,6 +135,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._told: Renewed[list[Fact]] = Renewed(
             Beside(self.facts, "overview", "read the overview"), self._show_facts, self._overview_failed
         )
+        self.old = OldFiles()
+        """Which files have changed since they were captured."""
         self._in_header: tuple[str, str, header.CaptureState] | None = None
         """What the top line says."""
         self._headed: RegionKey | None = None
@@ -155,10 +167,13 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         old, self.reader = self.reader, reader
         self._outlined.forget()
         self._told.forget()
+        self.facts.forget_of_app()
+        self.old = OldFiles()
         self.outline.forget()
         for widget in self._view_widgets.values():
             if isinstance(widget, TablePane):
                 widget.forget()
+                widget.show_old(self.old)
         with self.explained():
             self.linked_selection.open(reader)
         self.refresh_session()
@@ -272,6 +287,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
                 from fx_explorer.tui.views.tables import TABLES  # not needed for the first paint: 20 ms
 
                 widget = TablePane(TABLES.get(name, self.candidates_table), READS.get(name), id=name)
+                widget.show_old(self.old)
             self._view_widgets[name] = widget
             await self._views.mount(widget)
         return self._view_widgets[name]
@@ -301,6 +317,20 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.facts.show(facts)
         if self.view == "overview":
             self.show_inspector()
+
+    def show_of_app(self, topic: Topic, facts: Sequence[Fact]) -> None:
+        """Show facts on the overview that no session knows."""
+        self.facts.show_of_app(topic, facts)
+        if self.view == "overview":
+            self.show_inspector()
+
+    def show_old(self, old: OldFiles, remedy: str) -> None:
+        """Mark what is old. ``remedy`` says what to do."""
+        self.old = old
+        self.show_of_app("old", old.fact(remedy))
+        for widget in self._view_widgets.values():
+            if isinstance(widget, TablePane):
+                widget.show_old(old)
 
     def _overview_failed(self) -> None:
         self.facts.say_what_is_done(UNREADABLE)
@@ -357,6 +387,14 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     # selection
 
     @property
+    def compilation_looked_at(self) -> int:
+        """Return the id of the compilation of what the cursor is on; 0 where it is on nothing of one."""
+        if self.outline.has_focus:
+            return self.outline.compilation
+        place = self.place
+        return (place.document.compilation if place else 0) or self.linked_selection.compilation
+
+    @property
     def place(self) -> Place | None:
         """Return the place under the cursor of whatever has the focus."""
         if self.outline.has_focus:
@@ -387,6 +425,14 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """Return the row that the cursor is on in the list of breaks."""
         table = self._view_widgets.get("breaks")
         return table.position if isinstance(table, TablePane) else 0
+
+    @property
+    def place_of_break_told(self) -> Place | None:
+        """Return the line of the break that the overview's cursor is on; None in another view, and on
+        another fact.
+        """
+        on_it = self.view == "overview" and self.facts.is_on_a_break and self.facts.fact
+        return on_it.place if on_it else None
 
     async def show_below(self) -> None:
         """Show what is below the kernel that the cursor is on."""
@@ -493,7 +539,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     @on(LineView.Followed)
     async def fact_followed(self) -> None:
         fact = self.facts.fact
-        if fact and fact.place:
+        if fact and fact.difference:
+            self.post_message(self.DifferenceWanted(fact.difference))
+        elif fact and fact.place:
             await self.go(fact.place)
         elif fact and fact.view:
             self.remember()
@@ -521,12 +569,16 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             self._inspector.show(Content(f"⏎ {lead}" if lead else sentence_of(self.view)))
         elif place and (selection := self.linked_selection.selected_at(place)):
             with self.explained():
-                self._inspector.show(inspector_content(inspect.summary(selection)))
+                costs = self.linked.kernel_marks.words(selection.place)
+                here, *rest = inspect.summary(selection) or [""]
+                self._inspector.show(inspector_content([here, *([costs] if costs else []), *rest]))
         else:
             self._inspector.show(Content(sentence_of(self.view)))
 
     def _without(self, place: Place | None) -> tuple[str, ...]:
         """Return the commands of the view that do nothing for the row under the cursor."""
+        if self.view == "overview":
+            return () if self.facts.is_on_a_break else ("breaks.fix",)
         if self.view not in ("breaks", "guards", "kernels", "sizes"):
             return ()
         if place is None:

@@ -15,7 +15,7 @@ from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.unreadable import TellsUnreadable
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 

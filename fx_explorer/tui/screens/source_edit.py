@@ -24,7 +24,7 @@ from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.widgets.diff_view import DiffView
+from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from fx_explorer.tui.widgets.one_line import OneLine
 
 SUGGESTED_NAME = "marking.diff"

@@ -24,8 +24,8 @@ from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.rows.steps import COLUMNS, position, remarkable, state_rows, whole
 from fx_explorer.tui.unreadable import TellsUnreadable
-from fx_explorer.tui.widgets.code_view import CodeView
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList, Rows
 

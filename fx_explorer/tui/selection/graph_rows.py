@@ -18,10 +18,12 @@ from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernel_places import kernels_of_each, last_kernel
+from fx_explorer.tui.kernel_marks.kernel_colours import MORE, kernel_numbers
 from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
-from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 NAME_CELLS = 28
@@ -38,6 +40,19 @@ COLUMNS = (
 STAGE_COLUMNS = (replace(COLUMNS[0], min_width=15, max_width=NAME_CELLS + 2), FATE_COLUMN, *COLUMNS[1:])
 """The same with what became of each node in a stage."""
 
+
+def columns_of(reader: SessionReader, *, has_fates: bool, marks_kernels: bool) -> tuple[Column, ...]:
+    """Return the columns: with what became of each node in a stage, and before all with the numbers of
+    the kernels that compute it.
+    """
+    columns = STAGE_COLUMNS if has_fates else COLUMNS
+    if not marks_kernels:
+        return columns
+    cells = len(str(last_kernel(reader))) + len(MORE)
+    number = Column("#", "muted", "right", min_width=cells, max_width=cells)
+    return number, *(replace(column, min_width=15) if column.title == "value" else column for column in columns)
+
+
 FALLS_BACK_SIGN = "↩"
 """Marks an operator that a backend leaves to PyTorch."""
 
@@ -53,10 +68,13 @@ class GraphRows:
         document: Document,
         shown: ShownLines = EVERY_LINE,
         fates: Mapping[int, Fate] | None = None,
+        *,
+        marks_kernels: bool = False,
     ) -> None:
         """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the rows
-        are for ``STAGE_COLUMNS`` then.
+        are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before all.
         """
+        self._marks_kernels = marks_kernels
         self._fates = fates
         self._reader = reader
         self._graph = reader.get(model.Graph, document.id)
@@ -71,8 +89,9 @@ class GraphRows:
     def page(self, start: int, stop: int) -> Sequence[Row]:
         if self._folded and start == 0 < stop:
             inputs = self._reader.nodes(self._graph, 0, self._folded)
-            folded = folded_row(inputs, self._names.of(inputs))
-            return [folded if self._fates is None else (folded[0], "", *folded[1:]), *self._page(1, stop)]
+            folded: Row = folded_row(inputs, self._names.of(inputs))
+            folded = folded if self._fates is None else (folded[0], "", *folded[1:])
+            return [("", *folded) if self._marks_kernels else folded, *self._page(1, stop)]
         return self._page(start, stop)
 
     def _page(self, start: int, stop: int) -> list[Row]:
@@ -81,9 +100,12 @@ class GraphRows:
         names = placeholder_names(nodes, self._names) if any(node.op == "placeholder" for node in nodes) else {}
         colours = self._colours if any(node.annotations for node in nodes) else self._segment_colours
         rows = [node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours) for node in nodes]
-        if self._fates is None:
+        if self._fates is not None:
+            rows = [_with_fate(row, self._fates.get(node.id)) for row, node in zip(rows, nodes, strict=True)]
+        if not self._marks_kernels:
             return rows
-        return [_with_fate(row, self._fates.get(node.id)) for row, node in zip(rows, nodes, strict=True)]
+        kernels = kernels_of_each(self._reader, (node.id for node in nodes))
+        return [(kernel_numbers(kernels.get(node.id, ())), *row) for row, node in zip(rows, nodes, strict=True)]
 
     @cached_property
     def _colours(self) -> RegionColours:

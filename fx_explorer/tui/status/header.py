@@ -8,6 +8,7 @@ from typing import Literal
 
 from rich.cells import cell_len
 
+from fx_explorer.analysis.log_sessions import is_log
 from fx_explorer.analysis.overview.facts.bench_facts import is_bench_alone
 from fx_explorer.analysis.variants.active import active_variant_in_words
 from fx_explorer.analysis.words import counted, first_line, seconds
@@ -102,6 +103,8 @@ def ended_state(reader: SessionReader) -> CaptureState:
         return CaptureState("▷", "being written", "running")
     if is_bench_alone(reader):
         return _BENCH.get(outcome["kind"], _BENCH["finished"])
+    if is_log(reader) and outcome["kind"] == "finished":
+        return CaptureState("✓", "read", "good")
     took = float(reader.meta("finished") or 0)
     return _ended(Outcome.from_json(outcome), f" in {seconds(took)}" if took else "")
 

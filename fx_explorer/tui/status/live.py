@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from fx_explorer.model import GATE_WORDS, Command, Direction, Gate, Mark, Notice, Outcome, Stage
 
@@ -42,6 +42,13 @@ class CaptureLike(Protocol):
     def send(self, command: Command) -> None: ...
 
 
+@runtime_checkable
+class LogReadingLike(Protocol):
+    """What the app needs beside that of the reading of a log."""
+
+    def look_at(self, compilation: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """Where the worker waits for a command."""
@@ -69,6 +76,8 @@ class LiveCapture:
         self.capture = capture
         self.doing = "starting Python"
         self.is_over = False
+        self.is_through = False
+        """Whether Dynamo has seen the whole program, though nothing may be compiled yet."""
         self._began = time.monotonic()
         self._notices = capture.notices()
         self._open: list[Waiting | Command] = []
@@ -150,6 +159,11 @@ class LiveCapture:
         self.doing = doing
         self.capture.send(command)
 
+    def look_at(self, compilation: int) -> None:
+        """Let what reads a log decode this compilation next."""
+        if isinstance(self.capture, LogReadingLike):
+            self.capture.look_at(compilation)
+
     def take(self, notice: Notice) -> None:
         """Take in what one notice says."""
         if notice.kind == "worker":
@@ -174,6 +188,7 @@ class LiveCapture:
             self._began += time.monotonic() - self._stopped_at
         elif notice.gate or not self.has_ended:
             self._stopped_at = time.monotonic()
+            self.is_through |= notice.gate is None or (notice.gate == "dynamo" and not notice.compilation)
             self._open.append(Waiting(notice.gate, notice.compilation, notice.direction, notice.published))
 
     def _close(self, kind: type[OpenT]) -> OpenT | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.log_sessions import not_decoded
 from fx_explorer.analysis.published.stages import ShownStage, published_stages
 from fx_explorer.analysis.saved_values import saved_total
 from fx_explorer.analysis.timing import stage_times
@@ -169,9 +170,12 @@ def _missing(reader: SessionReader) -> dict[model.Stage, str]:
 
 def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     whole = totals(reader)
+    is_counted = whole.graphs or not not_decoded(reader)
     return {
         "Dynamo": _said(
-            counted(whole.graphs, "graph"), counted(whole.graph_breaks, "break"), counted(check_count(reader), "guard")
+            counted(whole.graphs, "graph") if is_counted else "",
+            counted(whole.graph_breaks, "break"),
+            counted(check_count(reader), "guard") if is_counted else "",
         ),
         "AOTAutograd": _aot_found(reader),
         "Inductor": _said(_fused(reader)),

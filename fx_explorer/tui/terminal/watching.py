@@ -1,9 +1,10 @@
-"""Notices that files were saved, by looking at them: no dependency, and it works on every file
-system.
+"""Notices that files were saved with another content, by looking at them: no dependency, and it works
+on every file system.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,17 +13,23 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Some files as they were last seen. A file counts as changed once two looks in a row agree:
-    editors write in steps.
+    """Some files as they were last seen. A file counts as changed once two looks in a row agree, since
+    editors write in steps, and only if it holds something else: one that was touched does not.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = tuple(files)
-        self._seen = self._look()
         self._pending: tuple[Signature, ...] | None = None
+        self.look_anew()
+
+    def look_anew(self) -> None:
+        """Take the files as they are now: what was saved before counts no more."""
+        self._seen = self._look()
+        self._contents = self._read()
+        self._pending = None
 
     def has_changed(self) -> bool:
-        """Return whether a file was saved since the last time this said so."""
+        """Return whether another content was saved since the last time this said so."""
         now = self._look()
         if now == self._seen:
             self._pending = None
@@ -31,10 +38,14 @@ class FileWatch:
             self._pending = now
             return False
         self._seen, self._pending = now, None
-        return True
+        before, self._contents = self._contents, self._read()
+        return self._contents != before
 
     def _look(self) -> tuple[Signature, ...]:
         return tuple(map(_signature, self._files))
+
+    def _read(self) -> tuple[bytes, ...]:
+        return tuple(map(_content, self._files))
 
 
 def _signature(file: Path) -> Signature:
@@ -44,3 +55,10 @@ def _signature(file: Path) -> Signature:
         # Saving by renaming leaves a moment without the file.
         return 0, 0
     return status.st_mtime_ns, status.st_size
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return hashlib.sha256(file.read_bytes()).digest()
+    except OSError:
+        return b""

@@ -6,6 +6,7 @@ from bisect import bisect_left
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
+from fx_explorer.analysis.log_sessions import not_decoded
 from fx_explorer.analysis.outline import compilation_title
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
@@ -78,6 +79,8 @@ def _notice(graphs: list[model.Graph]) -> str:
 
 
 def _why_empty(reader: SessionReader) -> str:
+    if why := not_decoded(reader):
+        return why
     if reader.meta("outcome") is None:
         return "No graph yet: the first one appears when Dynamo has read the function."
     return "Nothing was compiled, so there is no graph. The console (8) shows what the program said."

@@ -21,6 +21,7 @@ from fx_explorer.analysis.guards.guard_tree import (
     verdicts,
 )
 from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
+from fx_explorer.analysis.log_sessions import not_decoded
 from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import counted, first_line, in_file
@@ -219,6 +220,8 @@ def _tree_cost(reader: SessionReader) -> str:
 
 
 def _why_empty(reader: SessionReader) -> str:
+    if why := not_decoded(reader):
+        return why
     if reader.meta("outcome") is None:
         return "None so far: guards are made when Dynamo has finished a graph."
     if filtered(reader):

@@ -17,13 +17,15 @@ from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
-from fx_explorer.analysis.words import counted, size
+from fx_explorer.analysis.words import bar, counted, size
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.performance.time import bar
+from fx_explorer.tui.kernel_marks.kernel_colours import kernel_number
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 12
 
+NUMBER = TableColumn("#", is_number=True, min_width=1)
+"""The number that the kernel has in every pane, in its colour."""
 FRAME = TableColumn("frame", "annotation", priority=6)
 FRAME_OF_VERSIONS = replace(FRAME, priority=1)
 """It tells versions apart where there is no room for more."""
@@ -92,6 +94,7 @@ class _Shown(Sequence[TableRow]):
         """Return the columns that have something in them."""
         time = TableColumn(self._time, "number", is_number=True, min_width=8, total=microseconds)
         wanted = (
+            (NUMBER, True),
             (FRAME_OF_VERSIONS if self._has_versions else FRAME, True),
             (VERSION, self._has_versions),
             (DIRECTION, True),
@@ -130,7 +133,8 @@ class _Shown(Sequence[TableRow]):
     def _row(self, one: KernelCost) -> TableRow:
         use, kernel, version = one.use, one.use.kernel, one.version
         name = version.name if version else ""
-        cells = [f"[{name}]"]
+        number, kind = kernel_number(kernel.id)
+        cells = [number, f"[{name}]"]
         cells += [version.in_words if version else ""] if self._has_versions else []
         cells += [kernel.direction, kernel.name, one.line_in_words]
         cells += [one.module_in_words] if self._has_modules else []
@@ -144,13 +148,14 @@ class _Shown(Sequence[TableRow]):
             f"{use.line_count:,}" if use.line_count else "",
             ", ".join(self._told[node] for node in use.node_ids),
         ]
-        values: dict[str, float] = {"calls": use.calls, "of the dearest": self._weight(one)}
+        values: dict[str, float] = {"#": kernel.id, "calls": use.calls, "of the dearest": self._weight(one)}
         values |= {"bytes": one.size_bytes} if one.size_bytes >= 0 else {}
         values |= {self._time: one.time_s} if one.time_s else {}
         reader = self._reader
         # Where a row leads is looked up for the row under the cursor only.
         return TableRow(
             tuple(cells),
+            kind=kind,
             detail=lambda: _detail(reader, kernel),
             values=values,
             version=name,

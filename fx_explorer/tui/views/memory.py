@@ -25,7 +25,7 @@ from fx_explorer.analysis.saved_values import (
     user_names,
 )
 from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
-from fx_explorer.analysis.words import counted, in_file, share, size, tensor
+from fx_explorer.analysis.words import counted, in_file, listed, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
@@ -160,10 +160,21 @@ def _text(value: SavedValue, names: _Names, reason: str) -> str:
         *_storage(value, names),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {value.file}:{value.line}" if value.file else "on line    not known",
-        f"needed by  {', '.join(value.consumers) or 'nothing in the backward graph'}",
+        f"needed by  {_needed_by(value)}",
         *([f"why        {reason}"] if reason else []),
     ]
     return "\n".join(lines)
+
+
+def _needed_by(value: SavedValue) -> str:
+    """Return ``vit.py:35 (mul_48, neg_1) and vit.py:36 (expand_2), in the backward``."""
+    if not value.consumers:
+        return "nothing in the backward graph"
+    of_line: dict[str, list[str]] = {}
+    for name, line in zip(value.consumers, value.consumer_lines, strict=True):
+        of_line.setdefault(line or "no line of yours", []).append(name)
+    told = [f"{line} ({', '.join(names)})" for line, names in of_line.items()]
+    return f"{listed(told, len(told))}, in the backward"
 
 
 def _notice(reader: SessionReader) -> str:

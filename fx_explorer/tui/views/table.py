@@ -28,6 +28,10 @@ class TableColumn:
     """Whether its cells are aligned right."""
     is_bar: bool = False
     """Whether its cells are bars, which are sorted by the row's ``values``."""
+    bar_of: str = ""
+    """Title of the column whose numbers the bars draw. They stay on a narrow screen while the rows are
+    sorted by that column.
+    """
     min_width: int = 6
     """Least width in cells. Below it, a less important column is left out."""
     max_width: int = 44

@@ -13,7 +13,7 @@ from textual.geometry import Size
 from textual.style import Style
 
 from fx_explorer.tui.bindings import first_key
-from fx_explorer.tui.commands import OF_VIEW, VIEWS, AppCommand, Keymap, by_id, of_scope
+from fx_explorer.tui.commands import GOES_ON, OF_VIEW, VIEWS, AppCommand, Keymap, by_id, of_scope
 from fx_explorer.tui.widgets.cached import Cached
 
 MARGIN = 3
@@ -86,14 +86,18 @@ class FooterLine(Cached):
 
 
 def footer_commands(first: Sequence[str] = (), view: str = "", without: Collection[str] = ()) -> list[AppCommand]:
-    """Return the commands in the footer, without the tabs: ``first`` at the beginning, then those that
-    matter in a view, help at the end.
+    """Return the commands in the footer, without the tabs: what goes on, where something waits; those that
+    matter in a view; the others that matter now; help at the end.
     """
     wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
     here = [replace(by_id(one), title=word) for one, word in OF_VIEW.get(view, ()) if one not in without]
-    known = {*first, *(command.id for command in here)}
-    return [*map(by_id, first), *here, *(command for command in usual if command.id not in known)]
+    goes_on = [by_id(one) for one in first if one in GOES_ON]
+    now = [by_id(one) for one in first if one not in GOES_ON]
+    wanted_once: dict[str, AppCommand] = {}
+    for command in (*goes_on, *here, *now, *usual):
+        wanted_once.setdefault(command.id, command)
+    return list(wanted_once.values())
 
 
 def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:

@@ -11,8 +11,8 @@ from textual.message import Message
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.outline import EntryStatus, OutlineEntry
-from fx_explorer.tui.widgets.line_painter import Piece
-from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 
 GLYPHS: dict[EntryStatus, Piece] = {
@@ -111,6 +111,13 @@ class Outline(RowList):
     def place(self) -> Place | None:
         """Return where the entry under the cursor leads; None if nowhere."""
         return self._entries[self._shown[self.cursor]].place if self._shown else None
+
+    @property
+    def compilation(self) -> int:
+        """Return the id of the compilation that the entry under the cursor belongs to; 0 for one of none."""
+        at = self._shown[self.cursor] if self._shown else -1
+        headings = (entry for entry in self._entries[at::-1] if entry.depth == 0 or entry.is_variant)
+        return next((entry.compilation for entry in headings), 0) if at >= 0 else 0
 
     def _rebuild(self) -> None:
         paths = entry_paths(self._entries)

@@ -17,7 +17,7 @@ from fx_explorer.model import BenchNews, BenchTask, CellState
 from fx_explorer.worker.ending.explaining import one_line, ran_out_of_memory, whole_text, without_our_frames
 from fx_explorer.worker.ending.refusals import told_by_us
 from fx_explorer.worker.target.place import locate
-from fx_explorer.worker.usable_torch import import_torch
+from fx_explorer.worker.users.usable_torch import import_torch
 
 if TYPE_CHECKING:
     from fx_explorer.worker.bench.calls import Caller

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fx_explorer.model import HeldLine
-from fx_explorer.worker.users_line import users_line
+from fx_explorer.worker.users.users_line import users_line
 
 Place = tuple[str, int]
 

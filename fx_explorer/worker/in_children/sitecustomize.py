@@ -34,7 +34,7 @@ def _record_later() -> None:
     import importlib.util
 
     folder = os.path.dirname(HERE)
-    spec = importlib.util.spec_from_file_location("_fx_explorer_on_import", os.path.join(folder, "on_import.py"))
+    spec = importlib.util.spec_from_file_location("_fx_explorer_on_import", os.path.join(folder, "users", "on_import.py"))
     assert spec is not None
     assert spec.loader is not None
     on_import = importlib.util.module_from_spec(spec)

@@ -16,7 +16,7 @@ from fx_explorer.worker.target import calling, overlay
 from fx_explorer.worker.target.any_target import find_any_target
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.users.users_code import users_code
 from fx_explorer.worker.verify.beyond_example import planned_calls
 from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.target.place import TargetPlace
-from fx_explorer.worker.users_code import UsersCode
+from fx_explorer.worker.users.users_code import UsersCode
 from fx_explorer.worker.verify.built import BuiltProgram, as_on_disk
 from fx_explorer.worker.verify.uncompiled import OriginalProgram, UncompiledProgram
 

@@ -23,7 +23,7 @@ from fx_explorer.worker.target.other_calls.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.stances import without_compiling
 from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.users.users_code import users_code
 from fx_explorer.worker.verify.beyond_example import Way, planned_calls, ways_beyond
 from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage

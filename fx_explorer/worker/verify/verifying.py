@@ -27,7 +27,7 @@ from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.users.users_code import users_code
 from fx_explorer.worker.verify.beyond_example import never_tried, planned_calls
 from fx_explorer.worker.verify.built import BuiltProgram, recompiling_often
 from fx_explorer.worker.verify.comparing_calls import add_built, add_uncompiled, compared

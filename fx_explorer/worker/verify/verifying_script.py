@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker.ending import ending
-from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.target.place import TargetPlace
-from fx_explorer.worker.users_code import UsersCode, is_users_file
+from fx_explorer.worker.users.on_import import after_import
+from fx_explorer.worker.users.users_code import UsersCode, is_users_file
 from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage, text_on_disk
 from fx_explorer.worker.verify.observed.outside import HiddenCalls, OutsideEffects

@@ -245,8 +245,8 @@ def test_a_conditional_and_a_region_are_no_library_calls(tmp_path: Path) -> None
     (forward,) = [found for found in kernels_by_direction(reader) if found.direction == "forward"]
     assert forward.control == ("conditional",)
     assert not {"Conditional", "InvokeSubgraph", "torch.cond"} & set(forward.libraries)
-    rows = [row for row in kernels_table(reader).rows if row.cells[2] == "torch.cond"]
-    (detail,) = {row.detail().text for row in rows if row.cells[1] == "forward"}
+    rows = [row for row in kernels_table(reader).rows if "torch.cond" in row.cells]
+    (detail,) = {row.detail().text for row in rows if "forward" in row.cells}
     assert detail.startswith("A conditional: it runs true_graph_0 (")
     assert " or false_graph_0 (" in detail
 

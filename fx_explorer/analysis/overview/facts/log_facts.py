@@ -11,6 +11,12 @@ from fx_explorer.session import SessionReader
 
 NOT_TOLD = "A log says nothing of what the program did besides, or of how it ended."
 
+NOT_IN_TEXT = (
+    "Nothing else is known of the run: no times, and of the rest what was printed. TORCH_TRACE writes a log that has all."
+)
+
+NOT_IN_DIRECTORY = "It begins with AOTAutograd's graphs: of Dynamo, breaks, guards and times there is nothing in it."
+
 
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much of the log was read, and what was not."""
@@ -18,8 +24,19 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     name = (reader.meta("target") or {}).get("name", "The file")
     found = damage(reader)
     whole = "" if found else ", all of them read"
-    text = f"{name} is a TORCH_TRACE log: {counted(int(told.get('records', 0)), 'record')}{whole}."
-    yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
+    records = int(told.get("records", 0))
+    if told.get("format") == "torch_logs":
+        has = listed([f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8)
+        text = f"{name} has {counted(records, 'message')} that torch printed for TORCH_LOGS: {has}."
+        yield Fact("run", "notice" if found else "good", text, NOT_IN_TEXT, view="source")
+    elif told.get("format") == "debug_directory":
+        text = f"{name} is a directory that torch wrote for TORCH_COMPILE_DEBUG: {counted(records, 'file')}{whole}."
+        beside = told.get("beside") or []
+        more = f" torch wrote a log of the same run, which has more: fx-explorer {beside[0]}" if beside else ""
+        yield Fact("run", "notice" if found else "good", text, f"{NOT_IN_DIRECTORY}{more}", view="source")
+    else:
+        text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
+        yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
     if found:
         lines = listed([str(line) for line in told.get("damaged_lines", ())])
         where = f"First in lines {lines}." if lines else ""

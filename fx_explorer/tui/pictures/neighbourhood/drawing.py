@@ -12,10 +12,10 @@ from fx_explorer.analysis.neighbourhood.around import Neighbourhood
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
+from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 from fx_explorer.tui.pictures.neighbourhood.columns import Key
 from fx_explorer.tui.pictures.neighbourhood.layout import Box, Picture
-from fx_explorer.tui.selection.region_colours import RegionColours
-from fx_explorer.tui.widgets.line_painter import Piece, cut_cells
+from fx_explorer.tui.widgets.lines.line_painter import Piece, cut_cells
 
 NORTH, EAST, SOUTH, WEST = 1, 2, 4, 8
 
@@ -90,14 +90,13 @@ def drawn(found: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
     """Draw everything, with the box under the cursor standing out."""
     canvas = Canvas(picture.width, picture.height)
     titles = frame_titles(found)
-    colours = RegionColours(titles.values())
     for kernel, frame in picture.frames.items():
-        canvas.border(frame, DOTTED, colours.kind(titles[kernel]))
+        canvas.border(frame, DOTTED, kernel_kind(kernel))
     _draw_lines(canvas, picture)
     for kernel, frame in picture.frames.items():
         room = frame.width - 6
         title = titles[kernel] if cell_len(titles[kernel]) <= room else titles[kernel].partition(" · ")[0]
-        canvas.write(frame.x + 2, frame.y, f" {cut_in_middle(title, room)} ", colours.kind(titles[kernel]))
+        canvas.write(frame.x + 2, frame.y, f" {cut_in_middle(title, room)} ", kernel_kind(kernel))
     for key, box in picture.boxes.items():
         _draw_box(canvas, found, key, box, key == cursor)
     return canvas

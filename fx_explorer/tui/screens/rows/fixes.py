@@ -88,6 +88,13 @@ def why_not_written(fix: Fix, trial: Trial | None) -> str:
     return f"Not written: {trial.verdict}, {trial.reason}. The diff can be copied."
 
 
+def good_words(good: int, of: int, key: str) -> str:
+    """Say how many of the fixes are good once they were tried. ``key`` writes one."""
+    if not good:
+        return f"None of the {of} is good."
+    return f"{good} of the {of} {'is' if good == 1 else 'are'} good: {key} writes the one under the cursor."
+
+
 def question(fix: Fix, trial: Trial) -> str:
     doubt = _DOUBTS.get(trial.verdict, "")
     others = "".join(f", {PurePath(edit.path).name}" for edit in fix.edits[1:])

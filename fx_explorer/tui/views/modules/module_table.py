@@ -12,9 +12,8 @@ from fx_explorer.analysis.modules.module_regions import belongs, is_module, path
 from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import NO_MODULES, ModuleRow, ModuleTree, explained, module_tree, times_in_words
 from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.words import counted, seconds, size
+from fx_explorer.analysis.words import bar, counted, seconds, size
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.performance.time import bar
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 from fx_explorer.tui.views.trees.folding import Tree, folded_to_fit
 
@@ -84,13 +83,19 @@ class _Shown(Sequence[TableRow]):
         found = [MODULE, TYPE]
         priorities = {name: priority for _, name, priority in _FIGURES}
         for title, name in self._figures:
-            width = max(8 if name in _WITH_BARS else 6, len(title))
+            width = max(8 if name in _IN_UNITS else 6, len(title))
             found.append(TableColumn(title, is_number=True, min_width=width, priority=priorities[name]))
-            if name in _WITH_BARS:
-                found.append(
-                    TableColumn(_bar_title(title), "good", is_bar=True, min_width=BAR_CELLS, priority=11 + priorities[name])
-                )
+            if getattr(self._tree.whole, name):
+                found.append(self._bar(title, name, priorities[name]))
         return (*found, *([DIFFERENCE] if self._has_difference else []))
+
+    def _bar(self, title: str, name: str, priority: int) -> TableColumn:
+        """Return the column with the bars of a figure. Those of the most telling one are seen on every screen."""
+        is_first = name == next((one for one in _TELLING if getattr(self._tree.whole, one)), "")
+        priority = BAR_PRIORITY if is_first else MORE_BARS + priority
+        heading = _bar_title(title)
+        cells = max(BAR_CELLS, len(heading))
+        return TableColumn(heading, "good", is_bar=True, bar_of=title, min_width=cells, priority=priority)
 
     def totals(self, shown: Sequence[int]) -> str:
         """Return what rows that stand beside each other add up to."""
@@ -117,7 +122,7 @@ class _Shown(Sequence[TableRow]):
             value, most = getattr(row.figures, figure), getattr(self._tree.whole, figure)
             cells.append(write(row.figures, figure) if value else "")
             values[title] = value
-            if figure in _WITH_BARS:
+            if most:
                 cells.append(bar(value, most, BAR_CELLS))
                 values[_bar_title(title)] = value
         cells += [row.difference] if self._has_difference else []
@@ -139,12 +144,18 @@ _FIGURES: tuple[tuple[str, str, int], ...] = (
 )
 """(title, name in ModuleFigures, priority of the column)."""
 
-_WITH_BARS = {"time_s": 2, "saved_bytes": 7, "compile_s": 8}
-"""Figures that have a bar → the priority of its column."""
+_IN_UNITS = ("time_s", "saved_bytes", "compile_s")
+"""Figures that are written with a unit."""
+
+_TELLING = ("time_s", "saved_bytes", "operations")
+"""Figures whose bars come first."""
+
+BAR_PRIORITY, MORE_BARS = 1, 11
+"""Columns of bars are left out before those of numbers, all but one."""
 
 
 def _bar_title(title: str) -> str:
-    return f"{title.removeprefix('≈ ')} of all"
+    return f"of {title.removeprefix('≈ ')}"
 
 
 def write(figures: ModuleFigures, name: str) -> str:

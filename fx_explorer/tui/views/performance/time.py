@@ -6,7 +6,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
 from fx_explorer.analysis.variants.lineage import first_variants
-from fx_explorer.analysis.words import seconds, share
+from fx_explorer.analysis.words import bar, seconds, share
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
@@ -73,21 +73,13 @@ def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
 
 def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail, part: int) -> TableRow:
     return TableRow(
-        (owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)),
+        (owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s, BAR_CELLS)),
         None,
         lambda: detail,
         # Only the stages are added up: functions and phases are the same time once more.
         values={"of all": took_s, **({"time": took_s} if part == 0 else {})},
         part=part,
     )
-
-
-def bar(part: float, whole: float, cells: int = BAR_CELLS) -> str:
-    """Return a horizontal bar of lines, drawn to half a cell. Bars of lines in neighbouring rows
-    stay apart.
-    """
-    halves = round(2 * cells * min(1.0, part / whole)) if whole else 0
-    return "━" * (halves // 2) + "╸" * (halves % 2)
 
 
 def _notice(reader: SessionReader, whole: StageTimes) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import torch
 
-from fx_explorer.worker.users_code import is_users_file
+from fx_explorer.worker.users.users_code import is_users_file
 
 
 class Lookups:

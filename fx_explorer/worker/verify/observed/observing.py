@@ -19,7 +19,7 @@ import torch
 from fx_explorer.worker.target.inputs import Arguments, tensors
 from fx_explorer.worker.target.other_calls.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.users_code import UsersCode
+from fx_explorer.worker.users.users_code import UsersCode
 from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
 from fx_explorer.worker.verify.observed.process_state import ProcessState

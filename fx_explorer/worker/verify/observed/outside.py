@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
-from fx_explorer.worker.users_code import is_users_file
+from fx_explorer.worker.users.users_code import is_users_file
 
 _REACHES_OUT = (
     *("os.", "shutil.", "subprocess.", "socket.", "sqlite3.connect", "urllib.Request", "http.client.", "smtplib.", "ftplib."),

@@ -1,0 +1,110 @@
+"""Ranks that are alike, together: 256 of them make a few groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fx_explorer.analysis.ranks.finding import ASPECTS, NOTED, Aspect
+from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
+
+
+@dataclass(frozen=True, slots=True)
+class RankGroup:
+    """Ranks that did the same, in all that counts as a divergence."""
+
+    members: tuple[RankSummary, ...]
+    """In the order of their numbers."""
+
+    @property
+    def first(self) -> RankSummary:
+        """Return the member that stands for all."""
+        return self.members[0]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(one.rank for one in self.members)
+
+
+def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
+    """Return the groups. The first is the one that the others are held against: the largest of those whose end is
+    known, and of equally large ones that with the lowest rank.
+    """
+    groups = [RankGroup(tuple(members)) for members in _grouped(summaries, _all_that_counts)]
+    return sorted(groups, key=lambda group: (bool(group.first.unknown_end), -len(group.members), group.first.rank))
+
+
+def without_differing_records(groups: Sequence[RankGroup], differing: Sequence[int]) -> list[RankGroup]:
+    """Put to the first group those that do not diverge from it: their logs only lack records that the others have. What
+    has an unknown end stays by itself.
+    """
+    joined = [group for group in groups[1:] if not group.first.unknown_end and not set(group.ranks) & set(differing)]
+    members = sorted((one for group in (groups[0], *joined) for one in group.members), key=lambda one: one.rank)
+    return [RankGroup(tuple(members)), *(group for group in groups[1:] if group not in joined)]
+
+
+def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, ...]]]:
+    """Return of each aspect which ranks have the same, whatever else they differ in. One group: all agree."""
+    return {
+        aspect: [tuple(one.rank for one in members) for members in _grouped(summaries, read)] for aspect, read in _READS.items()
+    }
+
+
+def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]:
+    """Return of each aspect that is noted only, and in which members of a group differ, those that agree; the most first."""
+    found = {aspect: _grouped(group.members, _READS[aspect]) for aspect in NOTED}
+    return {
+        aspect: sorted(map(tuple, parts), key=lambda part: (-len(part), part[0].rank))
+        for aspect, parts in found.items()
+        if len(parts) > 1
+    }
+
+
+def _grouped(summaries: Iterable[RankSummary], key: Callable[[RankSummary], Hashable]) -> list[list[RankSummary]]:
+    found: dict[Hashable, list[RankSummary]] = {}
+    for one in sorted(summaries, key=lambda one: one.rank):
+        found.setdefault(key(one), []).append(one)
+    return list(found.values())
+
+
+def _all_that_counts(rank: RankSummary) -> Hashable:
+    return (
+        rank.torch,
+        rank.python,
+        rank.executed,
+        rank.unknown_end,
+        tuple(
+            (
+                *(one.name, one.function, one.file, one.line, one.status, one.graph, one.inputs, one.tensors, one.guards),
+                *(one.breaks, one.reasons, one.cache, one.traced_collectives, one.scheduled_collectives, one.results),
+            )
+            for one in rank.compilations
+        ),
+    )
+
+
+def _of_each(read: Callable[[CompilationSummary], Hashable]) -> Callable[[RankSummary], Hashable]:
+    return lambda rank: tuple((one.name, read(one)) for one in rank.compilations)
+
+
+_READS: dict[Aspect, Callable[[RankSummary], Hashable]] = {
+    "torch": lambda rank: (rank.torch, rank.python),
+    "missing": lambda rank: frozenset(one.name for one in rank.compilations),
+    "order": lambda rank: tuple(one.name for one in rank.compilations),
+    "reasons": _of_each(lambda one: one.reasons),
+    "graph": _of_each(lambda one: one.graph),
+    "inputs": _of_each(lambda one: one.inputs),
+    "tensors": _of_each(lambda one: one.tensors),
+    "breaks": _of_each(lambda one: one.breaks),
+    "guards": _of_each(lambda one: one.guards),
+    "cache": _of_each(lambda one: one.cache),
+    "collectives": _of_each(lambda one: one.scheduled_collectives or one.traced_collectives),
+    "results": _of_each(lambda one: one.results),
+    "status": _of_each(lambda one: one.status),
+    "executed": lambda rank: rank.executed,
+    "numbers": _of_each(lambda one: one.numbers),
+    "guard_values": _of_each(lambda one: one.guard_values),
+}
+"""Aspect → what is equal on ranks that agree in it."""
+
+assert set(_READS) | {"extra"} == set(ASPECTS)

@@ -1,0 +1,97 @@
+"""What is compared of a rank: figures and fingerprints, a few hundred bytes a compilation, so that a thousand ranks
+are compared without holding their sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Fingerprint = str
+"""Equal for two ranks where they have the same; empty where there is nothing of the kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationSummary:
+    """One compilation of one rank."""
+
+    name: str
+    """As torch writes it: ``0/1``."""
+    function: str
+    file: str
+    """Where it begins; where torch put a function of its own around the user's, where that is called."""
+    line: int
+    status: str
+    error: str
+    """First line of what stopped it."""
+    start_s: float
+    """Seconds since the epoch where the session says so, else since the session began."""
+    duration_s: float
+    graph: Fingerprint
+    """The operations of the graph and what they are applied to: neither names nor sizes nor numbers."""
+    inputs: Fingerprint
+    """Types and sizes of the graph's inputs, without their devices."""
+    tensors: Fingerprint
+    """Types and sizes of all its values."""
+    numbers: Fingerprint
+    """The numbers among the arguments of its operations."""
+    guards: Fingerprint
+    """What is checked, without the numbers in it."""
+    guard_values: Fingerprint
+    """The numbers that checks compare with: a rank's own number is one."""
+    breaks: Fingerprint
+    reasons: Fingerprint
+    """Why it was compiled again."""
+    cache: tuple[str, ...]
+    """What torch's caches said, in order: ``fx_graph_cache_miss``."""
+    traced_collectives: Fingerprint
+    """Collectives of the graph, in order."""
+    scheduled_collectives: Fingerprint
+    """The same as Inductor orders them; empty where it was not reached, or its record is missing."""
+    has_collectives: bool
+    results: Fingerprint
+    """Sizes and types of what the kernels and calls of the generated code return; torch writes them for some jobs only."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status != "running"
+
+    @property
+    def end_s(self) -> float:
+        return self.start_s + self.duration_s
+
+
+@dataclass(frozen=True, slots=True)
+class RankSummary:
+    """One rank."""
+
+    rank: int
+    path: str
+    """Its log or session."""
+    compilations: tuple[CompilationSummary, ...]
+    """In the order in which they began."""
+    torch: str
+    python: str
+    executed: Fingerprint
+    """The compiled graphs in the order in which they ran; torch writes it for some jobs only."""
+    has_clock: bool
+    """Whether its times count from the epoch, and so can be held against those of another rank."""
+    unknown_end: str = ""
+    """Why it is not known what the rank did in the end; empty where the session is whole."""
+    notes: tuple[str, ...] = ()
+    """What else is to be said of its file: what could not be read of it, which other rank it says to be."""
+
+    @property
+    def compile_s(self) -> float:
+        return sum(one.duration_s for one in self.compilations)
+
+
+MOST_APART_S = 600.0
+"""Ranks of one job begin to compile within this time: NCCL gives up a collective that takes longer."""
+
+
+def began_together(ranks: Iterable[RankSummary]) -> bool:
+    """Return whether the clocks of ranks can be held against each other: there are clocks, and the ranks began at one time."""
+    compiling = [one for one in ranks if one.compilations]
+    starts = [one.compilations[0].start_s for one in compiling]
+    return bool(starts) and all(one.has_clock for one in compiling) and max(starts) - min(starts) <= MOST_APART_S

@@ -1,0 +1,1 @@
+"""What changed from one capture of a program to the next."""

@@ -1,0 +1,119 @@
+"""A log that is read in a process of its own, and followed as a capture is: the session grows meanwhile, and notices say how
+far it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from fx_explorer.errors import SessionWriteError
+from fx_explorer.model import Command, Notice, Outcome
+from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+from fx_explorer.readers.torch_trace.texts import TextsOfLog
+from fx_explorer.session import SessionWriter
+from fx_explorer.session.elsewhere import tell_where_texts_lie
+
+READ = "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.torch_trace.beside import main; sys.exit(main())"
+"""The modules of this process, whatever lies in the directory that it was started in."""
+
+STOPPED = "The reading of the log was stopped; what was found until then is kept."
+
+
+class LogReadingProcess:
+    """Reads one log into a session in a temporary directory, which goes with ``discard``. The log itself is only read."""
+
+    left_behind = ""
+    is_temporary = False
+    """Nobody is asked when the app is left: everything is in the log."""
+
+    def __init__(self, log: Path, standard_input: int = -1, *, follows: bool = False) -> None:
+        """``standard_input`` is the descriptor of a log that comes from there. With ``follows`` the reading goes on
+        with what a job adds, until it is stopped.
+        """
+        self._log = log
+        self._follows = follows
+        self._standard_input = standard_input
+        try:
+            self._directory = Path(tempfile.mkdtemp(prefix="fx-explorer-"))
+        except OSError as error:
+            raise SessionWriteError(
+                f"cannot make a temporary directory: {error.strerror}. Set TMPDIR to one with room."
+            ) from error
+        self.session_path = self._directory / f"{log.name.partition('.')[0].strip('-') or 'log'}.fxs"
+        self.outcome: Outcome | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._was_stopped = False
+        self._looked_at = 0
+
+    async def start(self) -> None:
+        """Create the session and start the process. Raises SessionWriteError when there is no room."""
+        SessionWriter(self.session_path).close()
+        if self._log != STANDARD_INPUT:
+            tell_where_texts_lie(self.session_path, TextsOfLog(self._log))
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", READ.format(path=sys.path), str(self._log), str(self.session_path)),
+            *(["--follow"] if self._follows else []),
+            stdin=self._standard_input if self._standard_input >= 0 else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        if self._standard_input >= 0:
+            os.close(self._standard_input)
+
+    async def notices(self) -> AsyncIterator[Notice]:
+        """Yield how far it is, until it has ended."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            yield Notice.from_json(line.decode())
+
+    async def wait(self) -> Outcome:
+        """Wait for the end, and note in the session how it came about unless the process did."""
+        assert self._process is not None
+        assert self._process.stderr is not None
+        said = (await self._process.stderr.read()).decode(errors="backslashreplace").strip()
+        returned = await self._process.wait()
+        if self.outcome is None:
+            self.outcome = Outcome("finished")
+            if self._was_stopped:
+                self.outcome = Outcome("cancelled", STOPPED)
+            elif returned:
+                self.outcome = Outcome("incomplete", said.splitlines()[-1] if said else f"it ended with {returned}", 4)
+            if self.outcome.kind != "finished":
+                await asyncio.to_thread(self._note, self.outcome)
+        return self.outcome
+
+    def _note(self, outcome: Outcome) -> None:
+        with SessionWriter(self.session_path) as writer:
+            writer.set_meta("outcome", outcome.to_json())
+
+    async def cancel(self, grace_s: float = 0.0) -> Outcome:
+        """Stop reading; what was found is kept."""
+        if self._process is not None and self._process.returncode is None:
+            self._was_stopped = True
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+        return await self.wait()
+
+    def look_at(self, compilation: int) -> None:
+        """Decode this compilation next."""
+        pipe = self._process.stdin if self._process is not None else None
+        if compilation and compilation != self._looked_at and pipe is not None and not pipe.is_closing():
+            self._looked_at = compilation
+            pipe.write(b"%d\n" % compilation)
+
+    def send(self, command: Command) -> None:
+        """Do nothing: a log has no program that could be told."""
+
+    def keep(self) -> None:
+        """Do nothing: what is kept is the log."""
+
+    def discard(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)

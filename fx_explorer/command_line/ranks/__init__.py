@@ -1,0 +1,1 @@
+"""What commands about the ranks of a job share."""

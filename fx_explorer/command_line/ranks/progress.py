@@ -1,0 +1,38 @@
+"""How many logs are read, on one line of a terminal that is gone when all are."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import TracebackType
+from typing import TextIO
+
+EVERY_S = 0.1
+
+
+class ReadingProgress:
+    """Shows nothing where the output is no terminal, and for what is read at once."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._is_live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self._next_s = time.monotonic() + EVERY_S
+        self._is_shown = False
+
+    def tell(self, done: int, of: int) -> None:
+        """Say how many of how many are read."""
+        now = time.monotonic()
+        if not self._is_live or now < self._next_s:
+            return
+        self._next_s, self._is_shown = now + EVERY_S, True
+        width = 30 * done // max(1, of)
+        self._out.write(f"\r\x1b[Kreading ranks [{'=' * width}{'.' * (30 - width)}] {done:,} of {of:,}")
+        self._out.flush()
+
+    def __enter__(self) -> ReadingProgress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._is_shown:
+            self._out.write("\r\x1b[K")
+            self._out.flush()

@@ -1,0 +1,1 @@
+"""Subcommands that say where time and memory go."""

@@ -1,0 +1,131 @@
+"""A directory of logs becomes an answer: which ranks are alike, and where the others first went another way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.analysis.ranks.divergence import differing_ranks, findings, first_divergence
+from fx_explorer.analysis.ranks.explaining import explained
+from fx_explorer.analysis.ranks.finding import Finding
+from fx_explorer.analysis.ranks.groups import RankGroup, alike, without_differing_records
+from fx_explorer.analysis.ranks.summary import RankSummary
+from fx_explorer.errors import SessionError
+from fx_explorer.ranks.assigned import assigned
+from fx_explorer.ranks.engines import engine
+from fx_explorer.ranks.found_files import FoundFile, OtherFile, find_files
+from fx_explorer.ranks.reading import ReadFile, opened, read_file
+from fx_explorer.session import SessionReader
+
+Progress = Callable[[int, int], None]
+"""Called with how many files are read, and how many there are."""
+
+MOST_EXPLAINED = 24
+"""Findings that are explained from the sessions of two ranks; of the others there is what the summaries say."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRanks:
+    """All that is said of the ranks of a job."""
+
+    summaries: tuple[RankSummary, ...]
+    groups: tuple[RankGroup, ...]
+    """Ranks that did the same. The others are held against the first group."""
+    findings: tuple[Finding, ...]
+    """The earliest first."""
+    left_out: tuple[OtherFile, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def first(self) -> Finding | None:
+        """Return where ranks first diverged; None where they did not."""
+        return first_divergence(self.findings)
+
+    @property
+    def differing(self) -> tuple[int, ...]:
+        return differing_ranks(self.findings)
+
+
+def compare(given: Sequence[Path], address: str = "", progress: Progress = lambda done, of: None) -> ComparedRanks:
+    """Read what is given and compare it. ``address`` is that of an engine.
+
+    Raises SessionError where no log or session is among the files, or none can be read.
+    """
+    files = find_files(given)
+    if not files.found:
+        raise SessionError(_no_logs(given, files.others))
+    read = _read(files.found, address, progress)
+    ranks = assigned(read)
+    if not ranks.summaries:
+        told = "; ".join(f"{one.path.name} {one.why}" for one in ranks.left_out[:3])
+        raise SessionError(f"no rank can be compared: {told}")
+    groups = alike(ranks.summaries)
+    groups = without_differing_records(groups, differing_ranks(findings(groups)))
+    found = _explained(groups, ranks.summaries)
+    return ComparedRanks(ranks.summaries, tuple(groups), found, (*ranks.left_out, *files.others), ranks.notes)
+
+
+def _read(found: Sequence[FoundFile], address: str, progress: Progress) -> list[ReadFile]:
+    total_bytes = sum(_size(one.path) for one in found)
+    with engine(address, total_bytes, len(found)) as executor:
+        return _read_with(executor, [str(one.path.absolute()) for one in found], progress)
+
+
+def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> list[ReadFile]:
+    futures = {executor.submit(read_file, path): path for path in paths}
+    read = {}
+    for done, future in enumerate(as_completed(futures), 1):
+        read[futures[future]] = future.result()
+        progress(done, len(paths))
+    return [read[path] for path in paths]
+
+
+def _explained(groups: Sequence[RankGroup], summaries: Sequence[RankSummary]) -> tuple[Finding, ...]:
+    """Return the findings, the first of them with what the sessions of one rank of either side tell."""
+    found = findings(groups)
+    paths = {one.rank: one.path for one in summaries}
+    wanted = {id(one) for one in _to_explain(found)}
+    with contextlib.ExitStack() as stack:
+        readers: dict[int, SessionReader] = {}
+
+        def reader(rank: int) -> SessionReader:
+            if rank not in readers:
+                readers[rank] = stack.enter_context(opened(Path(paths[rank])))
+            return readers[rank]
+
+        return tuple(
+            explained(one, reader(one.ranks[0]), reader(one.others[0]), len(summaries)) if id(one) in wanted else one
+            for one in found
+        )
+
+
+def _to_explain(found: Sequence[Finding]) -> list[Finding]:
+    """Return the first divergence of each group, and then the others, up to a limit."""
+    seen: set[tuple[int, ...]] = set()
+    firsts = []
+    for one in found:
+        if one.is_divergence and one.ranks not in seen:
+            seen.add(one.ranks)
+            firsts.append(one)
+    rest = [one for one in found if one not in firsts]
+    return [*firsts, *rest][:MOST_EXPLAINED]
+
+
+def _no_logs(given: Sequence[Path], others: Sequence[OtherFile]) -> str:
+    where = ", ".join(map(str, given[:3]))
+    seen = f": {others[0].path.name} {others[0].why}" if others else ""
+    more = f", and {len(others) - 1:,} more" if len(others) > 1 else ""
+    return (
+        f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a directory in the job, and give that"
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return 0
+    return size * 8 if path.suffix == ".gz" else size

@@ -1,0 +1,51 @@
+"""What lies in a debug directory: a folder per graph that Inductor compiled (``DebugContext``, torch/_inductor/debug.py)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.model import Direction
+
+_FOLDER = re.compile(r"(?P<model>.+?)__(?P<id>\d+)_(?P<direction>forward|backward|inference)_\d+\.(?P<order>\d+)")
+
+_BELOW = (".", "torchinductor", "run_*/torchinductor", "torch_compile_debug/run_*/torchinductor")
+"""Where the folders lie, from the directory that was named."""
+
+_LOGS = ("tlparse/*.log", "../tlparse/*.log", "torch_compile_debug/tlparse/*.log", "../../tlparse/*.log")
+"""Where torch 2.13 writes a TORCH_TRACE log of the same run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFolder:
+    """The folder of one graph."""
+
+    path: Path
+    program: str
+    """``model 0``: forward and backward of one graph of Dynamo's have the same."""
+    direction: Direction
+    order: int
+
+
+def is_debug_directory(directory: Path) -> bool:
+    return directory.is_dir() and bool(graph_folders(directory))
+
+
+def graph_folders(directory: Path) -> list[GraphFolder]:
+    """Return the folders in the order Inductor compiled them. The directory may be one of them, or lie up to three above."""
+    paths = {path for below in _BELOW for path in directory.glob(f"{below}/*__*") if path.is_dir()}
+    found = [folder for path in (directory.absolute(), *paths) if (folder := _folder(path))]
+    return sorted(found, key=lambda folder: (folder.path.parent, folder.order))
+
+
+def logs_beside(directory: Path) -> list[Path]:
+    return sorted({log.resolve() for pattern in _LOGS for log in directory.glob(pattern)})
+
+
+def _folder(path: Path) -> GraphFolder | None:
+    named = _FOLDER.fullmatch(path.name)
+    if not named or (not (path / "output_code.py").is_file() and not (path / "fx_graph_readable.py").is_file()):
+        return None
+    directions: dict[str, Direction] = {"forward": "forward", "backward": "backward", "inference": "inference"}
+    return GraphFolder(path, f"{named['model']} {named['id']}", directions[named["direction"]], int(named["order"][:9]))

@@ -1,0 +1,124 @@
+"""A debug directory becomes a session: AOTAutograd's graphs, those after Inductor's passes, IR, and code with kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from fx_explorer import __version__
+from fx_explorer.errors import SessionError
+from fx_explorer.model import Outcome
+from fx_explorer.readers.debug_directory.found import GraphFolder, graph_folders, logs_beside
+from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.graph_records import GraphRecords
+from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
+from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.read_log import MALFORMED
+from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.session import SessionWriter
+
+MOST_OF_A_FILE = 64 << 20
+"""Bytes of one file that are read; a longer one is counted as not read."""
+
+_RECORDS = {
+    "fx_graph_transformed.py": "inductor_post_grad_graph",
+    "output_code.py": "inductor_output_code",
+    "inductor_provenance_tracking_node_mappings.json": "inductor_provenance_tracking_node_mappings",
+}
+"""File → the record that torch's structured trace has of the same thing. Read in this order, after AOTAutograd's graph."""
+
+_READABLE = "fx_graph_readable.py"
+
+_DOCUMENTS = {
+    "fx_graph_runnable.py": ("listing", "post_grad", "Script that runs the graph", "python"),
+    "ir_pre_fusion.txt": ("ir_pre_fusion", "schedule", "IR before fusion", "ir"),
+    "ir_post_fusion.txt": ("ir_post_fusion", "schedule", "IR after fusion", "ir"),
+}
+
+
+def read_directory(directory: Path, session: Path) -> None:
+    """Write the session of a debug directory. Files that have no view are listed with their sizes.
+
+    Raises SessionError for a directory that cannot be read.
+    """
+    kinds, skipped = Counter[str](), 0
+    try:
+        folders = graph_folders(directory)
+    except OSError as error:
+        raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
+    with SessionWriter(session) as writer:
+        places = Places(writer)
+        compilations = Compilations(writer, places)
+        graphs = GraphRecords(writer, compilations, places)
+        handles: dict[str, Callable[[Record], None]] = {
+            **graphs.handles(),
+            **InductorRecords(writer, compilations, graphs).handles(),
+        }
+        with writer.transaction():
+            for number, folder in enumerate(folders, 1):
+                skipped += _add_folder(folder, number, compilations, handles, kinds)
+            compilations.finish_text()
+        _add_meta(writer, directory, kinds, skipped, graphs.unread_lines)
+
+
+def _add_folder(
+    folder: GraphFolder,
+    number: int,
+    compilations: Compilations,
+    handles: dict[str, Callable[[Record], None]],
+    kinds: Counter[str],
+) -> int:
+    """Add what lies in a folder, and return how many files could not be read."""
+    skipped = 0
+    for name, kind in {_READABLE: f"aot_{folder.direction}_graph", **_RECORDS}.items():
+        file = folder.path / name
+        if not file.exists():
+            continue
+        try:
+            record = _record(folder, kind, _text(file), number)
+            compilations.begun_by(record)
+            handles[kind](record)
+            kinds[name] += 1
+        except (*MALFORMED, OSError):
+            skipped += 1
+    about = _record(folder, "document", "", number)
+    for name, (document, stage, title, language) in _DOCUMENTS.items():
+        file = folder.path / name
+        if not file.exists():
+            continue
+        try:
+            compilations.add_artifact(about, document, stage, title, language, _text(file), folder.direction)  # type: ignore[arg-type]
+            kinds[name] += 1
+        except (ValueError, OSError):
+            skipped += 1
+    others = [file for file in sorted(folder.path.iterdir()) if file.name not in (_READABLE, *_RECORDS, *_DOCUMENTS)]
+    if others:
+        listing = "\n".join(f"{file.stat().st_size:>14,}  {file.name}" for file in others)
+        compilations.add_artifact(about, "listing", "output_code", "Other files", "text", listing, folder.direction)
+    return skipped
+
+
+def _text(file: Path) -> str:
+    """Return a file's text. Raises ValueError for one that is too large."""
+    if file.stat().st_size > MOST_OF_A_FILE:
+        raise ValueError(f"{file.name} is larger than {MOST_OF_A_FILE:,} bytes")
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _record(folder: GraphFolder, name: str, text: str, number: int) -> Record:
+    return Record("artifact", {"name": name}, folder.program, 0, -1, float(number), text, number)
+
+
+def _add_meta(writer: SessionWriter, directory: Path, kinds: Counter[str], skipped: int, unread_lines: int) -> None:
+    writer.set_meta("fx_explorer", __version__)
+    writer.set_meta("environment", {})
+    name = directory.absolute().name
+    target = {"name": name, "kind": "log", "file": str(directory.absolute()), "object": "", "train": False}
+    writer.set_meta("target", {**target, "parameters": 0})
+    writer.set_meta("skipped_records", skipped)
+    writer.set_meta("build", True)  # torch built what it wrote of
+    told = {"format": "debug_directory", "records": kinds.total(), "kinds": dict(kinds.most_common()), "unknown": {}}
+    beside = {"beside": [str(log) for log in logs_beside(directory)][:3]}
+    writer.set_meta("log", {**told, **beside, "unread_graph_lines": unread_lines, "damaged_lines": []})
+    writer.set_meta("outcome", Outcome("finished").to_json())

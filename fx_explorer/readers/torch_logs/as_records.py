@@ -1,0 +1,67 @@
+"""A message of ``TORCH_LOGS`` as the record that torch's structured trace has of the same thing, for the same readers.
+
+The texts are alike; what a message has before and around them is taken off.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from fx_explorer.readers.torch_logs.messages import Message
+from fx_explorer.readers.torch_trace.records import Record
+
+_GRAPH_HEADING = re.compile(r"^\s*=+ (?P<name>.+?) =+$", re.M)
+
+_CLASS = re.compile(r"^.*?(?=class \S+\(torch\.nn\.Module\):)", re.M)
+"""What torch writes before the class of a graph: the path of the file that defines it."""
+
+_REASON = re.compile(r"^\s*- (?P<reason>\d+/\d+: .*)$", re.M)
+
+_GRAPHS = (
+    (re.compile(r"joint graph", re.I), "aot_joint_graph"),
+    (re.compile(r"backward graph", re.I), "aot_backward_graph"),
+    (re.compile(r"forward graph", re.I), "aot_forward_graph"),
+    (re.compile(r"after post ?grad|post_grad", re.I), "inductor_post_grad_graph"),
+)
+
+
+def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
+    """Yield the records of a message; none for one that has no record, which is kept as it is.
+
+    ``trained`` has the compilations of which a joint graph was seen: the forward graph of any other is for inference.
+    """
+    text = message.text
+    if message.artifact == "graph_breaks" and "Graph break" in text:
+        yield _record(message, "dynamo_graph_break_reason", text)
+    elif message.artifact in ("recompiles", "recompiles_verbose") and _REASON.search(text):
+        yield _record(message, "recompile_reasons", json.dumps([found["reason"] for found in _REASON.finditer(text)]))
+    elif message.artifact == "guards" and "TREE_GUARD_MANAGER" in text:
+        yield _record(message, "dynamo_cpp_guards_str", text.replace("Guard eval latency", "Guard latency"))
+    elif message.artifact == "output_code" and text.startswith("Output code:"):
+        yield _record(message, "inductor_output_code", text.partition("\n")[2])
+    elif message.artifact in ("graph_code", "aot_graphs", "post_grad_graphs", "pre_grad_graphs") and _CLASS.search(text):
+        yield from _graph(message, trained)
+
+
+def _graph(message: Message, trained: set[str]) -> Iterator[Record]:
+    heading = _GRAPH_HEADING.search(message.text)
+    name = heading["name"] if heading else ""
+    code = _CLASS.sub("", message.text[heading.end() if heading else 0 :]).lstrip("\n")
+    if message.artifact == "graph_code":
+        yield _record(message, "dynamo_output_graph", code)
+        return
+    kind = next((kind for pattern, kind in _GRAPHS if pattern.search(name)), "")
+    if kind == "aot_joint_graph":
+        trained.add(message.compilation)
+    if kind == "aot_forward_graph" and message.compilation not in trained:
+        kind = "aot_inference_graph"
+    if kind:
+        yield _record(message, kind, code)
+
+
+def _record(message: Message, name: str, payload: str) -> Record:
+    return Record(
+        "artifact", {"name": name}, message.compilation, message.attempt, message.rank, message.seconds, payload, message.line
+    )

@@ -1,0 +1,78 @@
+"""A text with lines of ``TORCH_LOGS`` as messages: what torch wrote at once, without what stands before each line.
+
+``TorchLogsFormatter`` (torch/_logging/_internal.py) puts level, time, thread, place, compilation and the name of the
+artifact before every line of a message. What lies between may be anybody's: the program's own output, or what a terminal or a
+forum put there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_LINE = re.compile(
+    r"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC]\d{4} (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) \d+ (?P<where>[^\]]+)\] "
+    r"(?:\[(?P<compilation>!?[\d/]+)(?:_(?P<attempt>\d+))?\] ?)?(?:\[__(?P<artifact>\w+)\] ?)?(?P<text>.*)"
+)
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What torch wrote at once."""
+
+    artifact: str
+    """``graph_breaks``, ``output_code``; empty for a warning and the like."""
+    compilation: str
+    attempt: int
+    rank: int
+    seconds: float
+    text: str
+    line: int
+    """The first, from 1."""
+
+
+@dataclass(slots=True)
+class Others:
+    """Lines that torch's logging did not write."""
+
+    lines: list[str]
+
+
+def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
+    """Yield the messages, and put every other line into ``others``."""
+    key: tuple[str, ...] | None = None
+    begun: tuple[int, re.Match[str]] | None = None
+    below: list[str] = []
+    for number, raw in enumerate(lines, 1):
+        line = _COLOURS.sub("", raw.rstrip("\r\n"))
+        found = _LINE.match(line.lstrip(" >") if line[:1] in (" ", ">") else line)
+        if not found:
+            if line.strip():
+                others.lines.append(line)
+            continue
+        of = found.group("rank", "hour", "minute", "second", "where", "compilation", "attempt", "artifact")
+        texts = tuple(one or "" for one in of)
+        if begun is not None and texts != key:
+            yield _message(*begun, below)
+            begun = None
+        if begun is None:
+            begun, key, below = (number, found), texts, []
+        below.append(found["text"])
+    if begun is not None:
+        yield _message(*begun, below)
+
+
+def _message(line: int, first: re.Match[str], below: list[str]) -> Message:
+    seconds = int(first["hour"]) * 3600 + int(first["minute"]) * 60 + float(first["second"])
+    return Message(
+        first["artifact"] or "",
+        (first["compilation"] or "") if "/" in (first["compilation"] or "") else "",
+        int((first["attempt"] or "0")[:9]),
+        int((first["rank"] or "-1")[:9]),
+        seconds,
+        "\n".join(below),
+        line,
+    )

@@ -1,0 +1,101 @@
+"""The process that reads a log into a session while the app shows what was found so far (``client/log_reading.py``).
+
+On its output is a notice a line (``model/protocol.py``); on its input comes the id of the compilation that is looked at,
+which is decoded next. It ends when nobody reads its output any more. With ``--follow`` it goes on
+with what a job adds to the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.model import Notice
+from fx_explorer.readers.torch_trace.growing import GrowingLog
+from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+from fx_explorer.readers.torch_trace.read_log import LogReading, Progress
+
+TOLD_EVERY_S = 0.1
+
+SILENT_FROM_S = 3.0
+"""From when on it is said of a log that is followed that nothing is added."""
+
+CELLS = 12
+"""Of the bar."""
+
+
+def main() -> int:
+    """Read the log that the first argument names into the session of the second one."""
+    log, session = map(Path, sys.argv[1:3])
+    wanted = Wanted()
+    if log != STANDARD_INPUT:
+        threading.Thread(target=wanted.listen, daemon=True).start()
+    teller = Teller()
+    try:
+        with LogReading(log, session, leave_texts=True, tell=teller.tell) as reading:
+            if "--follow" in sys.argv[3:]:
+                with GrowingLog(log) as growing:
+                    reading.follow(growing)
+            reading.find()
+            os.nice(5)  # the app comes first: what it shows is in the session already
+            reading.decode(wanted.take)
+    except FxExplorerError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # the app has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+class Wanted:
+    """The compilation that is looked at."""
+
+    def __init__(self) -> None:
+        self._latest = 0
+
+    def listen(self) -> None:
+        for line in sys.stdin:
+            with contextlib.suppress(ValueError):
+                self._latest = int(line)
+
+    def take(self) -> int:
+        return self._latest
+
+
+class Teller:
+    """Says how far it is, as often as somebody could read it."""
+
+    def __init__(self) -> None:
+        self._told = 0.0
+
+    def tell(self, progress: Progress) -> None:
+        if time.monotonic() - self._told >= TOLD_EVERY_S:
+            self._told = time.monotonic()
+            print(Notice("worker", text=in_words(progress)).to_json(), flush=True)
+
+
+def in_words(progress: Progress) -> str:
+    """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar where nobody knows how long the log is."""
+    compilations = f"{progress.compilations:,} compilation{'' if progress.compilations == 1 else 's'}"
+    if progress.idle_s is not None:
+        return f"following the log, {compilations}, {_since(progress.idle_s)}"
+    if progress.share_found < 1:
+        how_far = f"{bar(progress.share_found)}, " if progress.share_found else ""
+        return f"finding records {how_far}{compilations}"
+    return f"decoding graphs {bar(progress.decoded / max(1, progress.compilations))} of {compilations}"
+
+
+def _since(idle_s: float) -> str:
+    if idle_s < SILENT_FROM_S:
+        return "being written"
+    return f"nothing new for {int(idle_s)} s" if idle_s < 120 else f"nothing new for {int(idle_s) // 60} min"
+
+
+def bar(share: float) -> str:
+    full = int(share * CELLS)
+    return f"{'▰' * full}{'▱' * (CELLS - full)} {share:.0%}".replace("%", " %")

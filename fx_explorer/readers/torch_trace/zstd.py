@@ -1,0 +1,57 @@
+"""What zstd has packed, unpacked by the package ``zstandard``, little by little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+from fx_explorer.errors import SessionError
+
+PACKED_AT_ONCE = 1 << 10
+"""Bytes: zstd can make 32,000 times as much of them."""
+
+
+class CutOffError(Exception):
+    """What is packed ends in the middle, or is not what zstd writes."""
+
+
+class Unpacked:
+    """The content of a file that zstd has packed, in one frame or in several."""
+
+    def __init__(self, raw: BinaryIO, log: Path) -> None:
+        """Raises SessionError where the package is missing."""
+        try:
+            import zstandard
+        except ImportError as error:
+            raise SessionError(
+                f"{log} is packed with zstd, which needs the package zstandard: pip install 'fx-explorer[zstd]'. Or unpack it "
+                f"first: unzstd {log}"
+            ) from error
+        self._raw = raw
+        self._unpacker = zstandard.ZstdDecompressor()
+        self._frame = self._unpacker.decompressobj()
+        self._error = zstandard.ZstdError
+        self._is_within = False
+        """Whether the present frame has begun."""
+
+    def read1(self, _size: int, /) -> bytes:
+        """Return what comes next, empty at the end. Raises CutOffError."""
+        while packed := self._raw.read(PACKED_AT_ONCE):
+            if found := self._unpacked(packed):
+                return found
+        if self._is_within:
+            raise CutOffError
+        return b""
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        found = []
+        while packed:
+            try:
+                found.append(self._frame.decompress(packed))
+            except self._error as error:
+                raise CutOffError from error
+            self._is_within = not self._frame.eof
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = self._unpacker.decompressobj()
+        return b"".join(found)

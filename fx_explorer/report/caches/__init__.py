@@ -1,0 +1,1 @@
+"""What torch's compile caches answered, as JSON."""

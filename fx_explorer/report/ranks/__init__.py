@@ -1,0 +1,1 @@
+"""Ranks of a job as text, markdown and JSON."""

@@ -1,0 +1,142 @@
+"""Ranks as text for people, and as markdown for an issue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.ranks.divergence import STATUS_WORDS, cache_in_words
+from fx_explorer.analysis.ranks.groups import RankGroup
+from fx_explorer.analysis.ranks.rank_words import rank_numbers
+from fx_explorer.analysis.ranks.summary import RankSummary
+from fx_explorer.analysis.ranks.time_line import LEGEND, TimeLine, time_line
+from fx_explorer.analysis.ranks.waiting import waits
+from fx_explorer.analysis.words import in_file, seconds
+from fx_explorer.ranks.compared import ComparedRanks
+from fx_explorer.report.ranks.sentences import (
+    agreed,
+    as_sentence,
+    first_words,
+    further,
+    gaps,
+    group_figures,
+    group_words,
+    headline,
+    left_out_words,
+)
+
+MOST_GROUPS = 20
+
+MOST_WAITS = 3
+
+MOST_COMPILATIONS = 200
+
+
+def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[str]:
+    """Yield the lines, the answer first."""
+    yield headline(ranks)
+    if ranks.first:
+        yield f"First: {first_words(ranks.first)}"
+    rest = list(further(ranks.findings, ranks.first))
+    yield from _section("Then:" if ranks.first else "Noted, and no divergence:", rest)
+    yield from _section("Ranks that are alike:", _groups(ranks))
+    yield from _section("Who waits:", _waits(ranks))
+    chart = time_line(ranks.groups, max(20, width - 12))
+    if chart:
+        yield from ("", "When each compiled:", *(f"  {line}" for line in chart_lines(chart)))
+    same, other = agreed(ranks)
+    if len(ranks.summaries) > 1:
+        yield from _section("They agree in:", [", ".join(same)] if same else [])
+        yield from _section("They differ in (ranks that agree | others):", other)
+    yield from _section("To know:", gaps(ranks))
+    yield from _section("Files that are not compared:", left_out_words(ranks))
+
+
+def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
+    """Yield the lines of the same answer for an issue or a pull request."""
+    yield f"**{_escaped(headline(ranks))}**"
+    if ranks.first:
+        yield from ("", _escaped(first_words(ranks.first)))
+    yield from _list("Then" if ranks.first else "Noted, and no divergence", list(further(ranks.findings, ranks.first)))
+    yield from ("", "| ranks | compilations | |", "| --- | --- | --- |")
+    for group in ranks.groups[:MOST_GROUPS]:
+        cells = rank_numbers(group.ranks), group_figures(group), group_words(ranks, group)
+        yield f"| {' | '.join(_escaped(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+    yield from _list("Who waits", _waits(ranks))
+    chart = time_line(ranks.groups, 80)
+    if chart:
+        yield from ("", "```", *chart_lines(chart), "```")
+    yield from _list("To know", gaps(ranks))
+    yield from _list("Files that are not compared", left_out_words(ranks))
+
+
+def group_text(ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width: int) -> Iterator[str]:
+    """Yield all that is known of a group; ``rank`` is the one of it whose compilations are listed."""
+    of_group = [one for one in ranks.findings if one.ranks == group.ranks]
+    if rank.unknown_end:
+        yield f"What rank {rank.rank} did in the end is unknown: {rank.unknown_end}."
+    if of_group:
+        yield "In what they differ from the first group, in the order in which it happened:"
+        yield from (f"  {line}" for line in further(of_group, None))
+        yield ""
+    chart = time_line(ranks.groups, max(20, width - 12))
+    if chart:
+        yield from ("When each compiled:", *(f"  {line}" for line in chart_lines(chart)), "")
+    told = _waits(ranks, group)
+    if told:
+        yield from ("Who waits:", *(f"  {line}" for line in told), "")
+    yield f"What rank {rank.rank} compiled ({rank.path}):"
+    for one in rank.compilations[:MOST_COMPILATIONS]:
+        said = f", {', '.join(map(cache_in_words, one.cache))}" if one.cache else ""
+        error = f": {one.error}" if one.error else ""
+        where = f"{plain_function(one.function)} at {in_file(one.file, one.line)}" if one.file else ""
+        yield f"  [{one.name}] {where}  {seconds(one.duration_s)}  {STATUS_WORDS.get(one.status, one.status)}{said}{error}"
+    if len(rank.compilations) > MOST_COMPILATIONS:
+        yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"
+    yield from _section("To know:", [*gaps(ranks), *rank.notes])
+    yield from _section("Files that are not compared:", left_out_words(ranks))
+
+
+def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
+    """Return the longest waits in sentences; of a group, those that it has a part in."""
+    found = waits(ranks.summaries)
+    if group:
+        found = [one for one in found if {one.first, *one.last, *one.never, *one.waiting} & set(group.ranks)]
+    return [f"{as_sentence(one.in_words)}." for one in found[:MOST_WAITS]]
+
+
+def chart_lines(chart: TimeLine) -> Iterator[str]:
+    label = max(len(f"rank {row.rank}") for row in chart.rows)
+    for row in chart.rows:
+        yield f"{f'rank {row.rank}':>{label}} {row.cells.rstrip()}"
+    yield f"{'':>{label}} {chart.axis}"
+    yield LEGEND
+    if chart.left_out:
+        yield f"{chart.left_out:,} ranks that are like one of these are left out"
+
+
+def _groups(ranks: ComparedRanks) -> list[str]:
+    rows = [
+        (rank_numbers(group.ranks), group_figures(group), group_words(ranks, group)) for group in ranks.groups[:MOST_GROUPS]
+    ]
+    first, second = (max(len(row[at]) for row in rows) for at in (0, 1))
+    lines = [f"{one:<{first}}  {two:<{second}}  {three}" for one, two, three in rows]
+    more = len(ranks.groups) - MOST_GROUPS
+    return [*lines, *([f"and {more:,} more groups"] if more > 0 else [])]
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield from ("", title, *(f"  {line}" for line in lines))
+
+
+def _list(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield from ("", f"{title}:", "", *(f"- {_escaped(line)}" for line in lines))
+
+
+def _escaped(text: str) -> str:
+    """Return a text that markdown shows as it is."""
+    for sign in "\\`*_<[":
+        text = text.replace(sign, f"\\{sign}")
+    return text

@@ -1,0 +1,82 @@
+"""What torch writes of one question to one of its caches: the answer, the key, and the components that the key is a hash of.
+
+``fx_graph_cache_hit`` and its like (torch/_inductor/compile_fx.py), ``aotautograd_cache_hit`` and its like
+(torch/_functorch/_aot_autograd/autograd_cache.py). A component is a line ``[HASH] NAME: VALUE`` (``debug_lines`` of
+torch/_inductor/codecache.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Cache = Literal["aotautograd", "fx_graph"]
+
+Outcome = Literal["hit", "miss", "bypass"]
+
+OF_CACHE: tuple[Cache, ...] = ("aotautograd", "fx_graph")
+
+_NAME = re.compile(r"(?P<cache>aotautograd|fx_graph)_cache_(?P<outcome>hit|miss|bypass)")
+
+_COMPONENT = re.compile(r"\[(?P<hash>\w+)\] (?P<name>\w+(?:\[[^\]]*\])?): ?(?P<value>.*)", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part of a key."""
+
+    name: str
+    """torch's: ``gm``, ``example_inputs[0]``, ``inductor_config[max_fusion_size]``."""
+    digest: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRecord:
+    """One question to a cache."""
+
+    cache: Cache
+    outcome: Outcome
+    key: str
+    """Empty where the cache was not asked."""
+    components: tuple[Component, ...]
+    """In torch's order. AOTAutograd's cache lists none in torch 2.13."""
+    reason: str
+    """Why the cache was not asked, in torch's words."""
+    saved_s: float
+    """What a hit saved, as torch reckons: what it had taken to compile."""
+
+
+def is_cache_record(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def parse_cache_record(name: str, text: str) -> CacheRecord | None:
+    """Take a record apart; None where it is none. What it lacks stays empty."""
+    named = _NAME.fullmatch(name)
+    try:
+        content: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if named is None or not isinstance(content, dict):
+        return None
+    lines = content.get("components")
+    return CacheRecord(
+        "fx_graph" if named["cache"] == "fx_graph" else "aotautograd",
+        "hit" if named["outcome"] == "hit" else "miss" if named["outcome"] == "miss" else "bypass",
+        str(content.get("key") or ""),
+        tuple(_components(lines if isinstance(lines, list) else [])),
+        " ".join(str(content.get("cache_bypass_reason") or "").split()),
+        _number(content.get("time_saved_ns")) / 1e9 or _number(content.get("time_saved_ms")) / 1e3,
+    )
+
+
+def _components(lines: list[object]) -> list[Component]:
+    found = (_COMPONENT.match(str(line)) for line in lines)
+    return [Component(one["name"], one["hash"], one["value"]) for one in found if one]
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,1 @@
+"""The sessions of earlier captures, which the one on screen is compared with."""

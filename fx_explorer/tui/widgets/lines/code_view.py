@@ -1,0 +1,241 @@
+"""A text in a pane: source, generated code, bytecode, IR, console output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.cells import cell_len
+
+from fx_explorer.highlight import TAB_SIZE, Lines, printable
+from fx_explorer.tui.widgets.lines.line_painter import Piece, crop
+from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, WrappedRows, hanging
+
+Annotation = Piece | list[Piece]
+"""One text, or several side by side."""
+
+
+class CodeView(LineView):
+    """A text by lines, coloured, with line numbers and, between number and text, an optional column
+    of annotations.
+
+    Lines count from 0, as everywhere in the application; the numbers that the user sees count from
+    1. Indentation can be folded, lines laid out in columns, and long ones wrapped. A wrapped line takes several rows, and what
+    LineView calls a line is such a row (``line_of_row``, ``rows_of_line``).
+    """
+
+    def __init__(
+        self,
+        text: str = "",
+        language: str = "text",
+        *,
+        placeholder: str = "",
+        line_numbers: bool = True,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(placeholder=placeholder, name=name, id=id, classes=classes)
+        self._lines = Lines(text, language)
+        self._line_numbers = line_numbers
+        self._annotations: Mapping[int, Sequence[Piece]] = {}
+        self._annotation_width = 0
+        self._kind_of_number: Callable[[int], str] | None = None
+        self._numbers: Sequence[int] | None = None
+        self._layout: LineLayout = AS_IT_IS
+        self._wraps = False
+        self._wrapped: WrappedRows | None = None
+        """The rows that lines take now; None where each has one. Cursor and marks count in these."""
+
+    # what an application uses
+
+    def load(
+        self,
+        text: str,
+        language: str = "text",
+        *,
+        line: int = 0,
+        numbers: Sequence[int] | None = None,
+        layout: LineLayout = AS_IT_IS,
+    ) -> None:
+        """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find
+        looks again.
+
+        ``numbers`` are the lines' own numbers, from 0, where the text leaves some out.
+        ``layout`` says how lines are shown; what is copied is the text as it is.
+        """
+        self._lines, self._wrapped, self._layout = Lines(text, language), None, layout
+        self._numbers = numbers
+        self._annotations, self._annotation_width, self._kind_of_number = {}, 0, None
+        self.forget_place()
+        self._lay_out()
+        self.move_to(self.rows_of_line(line)[0], center=True)
+
+    @property
+    def wraps(self) -> bool:
+        """Return whether long lines go on in the next row."""
+        return self._wraps
+
+    @wraps.setter
+    def wraps(self, wraps: bool) -> None:
+        self._wraps = wraps
+        self._lay_out()
+
+    def append(self, text: str) -> None:
+        """Add text at the end. A cursor on the last line stays on the last line, so that the user
+        follows a growing text.
+        """
+        was_at_end = self.cursor >= self.line_count - 1
+        self._lines.append(text)
+        self._lay_out()
+        if was_at_end:
+            self.move_to(self.line_count - 1)
+
+    def annotate(self, annotations: Mapping[int, Annotation]) -> None:
+        """Show short texts in a column left of the lines. An empty mapping removes the column.
+
+        ``annotations`` maps a line to (text, kind), or to several of these.
+        """
+        self._annotations = {line: _printable_pieces(one) for line, one in annotations.items()}
+        self._annotation_width = max(map(_cells, self._annotations.values()), default=-1) + 1
+        self._lay_out()
+
+    def colour_numbers(self, kind_of: Callable[[int], str] | None) -> None:
+        """Write the number of each line in the kind that ``kind_of`` gives it; an empty kind, and None, in
+        that of the gutter. It is asked for lines on screen only.
+        """
+        if kind_of is not self._kind_of_number:
+            self._kind_of_number = kind_of
+            self.content_resized()
+
+    @property
+    def text(self) -> str:
+        """Return the whole text as it came, unsafe characters included."""
+        return self._lines.text
+
+    @property
+    def language(self) -> str:
+        return self._lines.language
+
+    # rows and lines
+
+    def line_of_row(self, row: int) -> int:
+        """Return the line of the text that a row shows."""
+        return self._wrapped.line_of(row) if self._wrapped else row
+
+    def rows_of_line(self, line: int) -> range:
+        """Return the rows that a line of the text takes."""
+        return self._wrapped.rows_of(line) if self._wrapped else range(line, line + 1)
+
+    def rows_of_lines(self, lines: frozenset[int]) -> frozenset[int]:
+        rows = self._wrapped
+        return frozenset(row for line in lines for row in rows.rows_of(line)) if rows else lines
+
+    @property
+    def _row_room(self) -> int:
+        return self.body_width - 1
+
+    def _lay_out(self) -> None:
+        """Lay the lines out for this width, with the cursor and what is lit on the same lines."""
+        self._layout = self._layout.fitted(self._row_room)
+        line, lit = self.line_of_row(self.cursor), frozenset(map(self.line_of_row, self.marks))
+        top = self.line_of_row(self.scroll_offset.y)
+        is_wrapped = self._wraps and self._row_room > 0 and len(self._lines)
+        if not is_wrapped and self._wrapped is None:
+            self.content_changed()  # rows are lines, as before
+            return
+        texts = map(self._shown_text, range(len(self._lines)))
+        self._wrapped = WrappedRows(texts, self._row_room) if is_wrapped else None
+        self.content_changed()
+        self.scroll_lines_to(self.rows_of_line(top)[0])
+        self.marks = self.rows_of_lines(lit)
+        self.move_to(self.rows_of_line(line)[0])
+
+    def on_resize(self) -> None:
+        if self._wraps or self._layout.fitted(self._row_room) != self._layout:
+            self._lay_out()
+
+    # what LineView asks
+
+    @property
+    def line_count(self) -> int:
+        rows = self._wrapped
+        return len(rows) if rows else len(self._lines)
+
+    @property
+    def content_width(self) -> int:
+        if self._wrapped:
+            return self._row_room
+        text = self._lines.text
+        cells = self._lines.longest * (1 if text.isascii() else 2)
+        return cells * TAB_SIZE if "\t" in text[:100_000] else cells
+
+    @property
+    def gutter_width(self) -> int:
+        numbers = self._number_width + 1 if self._line_numbers else 0
+        return numbers + self._annotation_width
+
+    @property
+    def _number_width(self) -> int:
+        return len(str(self._numbers[-1] + 1 if self._numbers else len(self._lines)))
+
+    def gutter_tokens(self, row: int) -> Sequence[Piece]:
+        line = self.line_of_row(row)
+        if row != self.rows_of_line(line)[0]:
+            return [(" " * self.gutter_width, "gutter")] if self.gutter_width else []
+        tokens: list[Piece] = []
+        if self._line_numbers:
+            number = self._numbers[line] if self._numbers else line
+            kind = self._kind_of_number(line) if self._kind_of_number else ""
+            tokens.append((f"{number + 1:>{self._number_width}} ", kind or "gutter"))
+        if self._annotation_width:
+            *before, (text, kind) = self._annotations.get(line) or [("", "annotation")]
+            room = self._annotation_width - _cells(before) - cell_len(text)
+            tokens += [*before, (text + " " * room, kind)]
+        return tokens
+
+    def line_tokens(self, row: int) -> Sequence[Piece]:
+        rows = self._wrapped
+        if rows is None:
+            return self._layout.tokens(self._lines[row])
+        line = rows.line_of(row)
+        tokens = self._layout.tokens(self._lines[line])
+        start, stop = rows.part(row)
+        if not start and stop is None:
+            return tokens
+        room = self._row_room
+        part = crop([(text, kind, False) for text, kind in tokens], start, room if stop is None else stop - start)
+        indent = " " * hanging(self._shown_text(line), room) if start else ""
+        return [(indent, "text")] * bool(indent) + [(text, kind) for text, kind, _ in part]
+
+    def search_text(self, start: int, stop: int) -> Sequence[str]:
+        """Return for the first row of a line all of it, so that a find does not depend on where the line
+        is wrapped.
+        """
+        rows = self._wrapped
+        if rows is None:
+            return [self._shown_text(line) for line in range(start, stop)]
+        return [self._shown_text(rows.line_of(row)) if rows.is_first(row) else "" for row in range(start, stop)]
+
+    def _shown_text(self, line: int) -> str:
+        return self._layout.text(self._lines.plain(line))
+
+    def line_text(self, row: int) -> str:
+        return self._lines.raw(self.line_of_row(row))
+
+    def shown_text(self, row: int) -> str:
+        """Return the text of a row's whole line, as it is shown."""
+        return self._shown_text(self.line_of_row(row))
+
+    def text_to_copy(self) -> str:
+        rows = self.selected or range(self.cursor, min(self.cursor + 1, self.line_count))
+        return "\n".join(map(self._lines.raw, dict.fromkeys(map(self.line_of_row, rows))))
+
+
+def _printable_pieces(annotation: Annotation) -> Sequence[Piece]:
+    pieces = annotation if isinstance(annotation, list) else [annotation]
+    return [(printable(text), kind) for text, kind in pieces]
+
+
+def _cells(pieces: Sequence[Piece]) -> int:
+    return sum(cell_len(text) for text, _ in pieces)

@@ -1,0 +1,155 @@
+"""Directories that are not as a job leaves them: what can be said is said, and what cannot is told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.errors import SessionError, UsageError
+from fx_explorer.ranks.compared import compare
+from fx_explorer.ranks.found_files import rank_in_name
+from tests.ranks.logs_of_ranks import H200, as_rank, text_of, write_rank
+
+DDP = H200 / "h200_ranks_ddp" / "rank_0.log.gz"
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("dedicated_log_torch_trace_rank_3_ab12cd.log", 3),
+        ("rank_0.log.gz", 0),
+        ("train.rank17.fxs", 17),
+        ("dedicated_log_torch_trace_ab12.log", None),
+        ("frank_3.log", None),
+        ("rank_99999999999.log", None),
+    ],
+)
+def test_a_rank_in_a_name(name: str, rank: int | None) -> None:
+    assert rank_in_name(name) == rank
+
+
+@pytest.mark.parametrize("share", [0.4, 0.7, 0.95])
+def test_a_log_that_was_cut_off_is_compared_up_to_there_and_does_not_diverge(tmp_path: Path, share: float) -> None:
+    log = text_of(DDP)
+    for rank in range(3):
+        write_rank(tmp_path, rank, as_rank(log[: int(len(log) * share)] if rank == 2 else log, rank))
+    found = compare([tmp_path])
+    assert found.first is None
+    assert [bool(one.unknown_end) for one in found.summaries] == [False, False, True]
+
+
+def test_a_log_that_was_cut_off_in_the_first_line_of_a_compilation_does_not_diverge(tmp_path: Path) -> None:
+    log = text_of(DDP)
+    write_rank(tmp_path, 0, log)
+    write_rank(tmp_path, 1, as_rank(log[: log.rindex(b'{"dynamo_start"') + 40], 1))
+    found = compare([tmp_path])
+    assert found.first is None
+    assert found.summaries[1].unknown_end == "the log ends in the middle of a record"
+
+
+def test_a_packed_log_that_was_cut_off_does_not_diverge(tmp_path: Path) -> None:
+    log = text_of(DDP)
+    write_rank(tmp_path, 0, log)
+    (tmp_path / "rank_1.log.gz").write_bytes(gzip.compress(as_rank(log, 1))[:100_000])
+    found = compare([tmp_path])
+    assert found.first is None
+    assert found.summaries[1].unknown_end == "the packed log ends in the middle"
+
+
+def test_a_rank_that_only_stopped_compiling_diverges(tmp_path: Path) -> None:
+    log = text_of(DDP)
+    last = log.rindex(b'{"dynamo_start"')
+    write_rank(tmp_path, 0, log)
+    write_rank(tmp_path, 1, as_rank(log[: log.rindex(b"\n", 0, last) + 1], 1))
+    found = compare([tmp_path])
+    assert found.first is not None
+    assert found.first.words.startswith("rank 1 did not compile forward() at ranks_zoo.py:7, as rank 0 did")
+
+
+def test_a_file_that_mixes_ranks_is_not_compared_and_named(tmp_path: Path) -> None:
+    log = text_of(DDP)
+    write_rank(tmp_path, 0, log)
+    write_rank(tmp_path, 1, as_rank(log, 1))
+    write_rank(tmp_path, 2, as_rank(log, 2) + as_rank(log, 3))
+    found = compare([tmp_path])
+    assert [one.rank for one in found.summaries] == [0, 1]
+    (left_out,) = found.left_out
+    assert left_out.why.startswith("mixes 2 ranks in one file (1,244 records of rank 2, 1,244 records of rank 3)")
+
+
+def test_a_missing_rank_is_told(tmp_path: Path) -> None:
+    for rank in (0, 1, 3):
+        write_rank(tmp_path, rank, as_rank(text_of(DDP), rank))
+    assert compare([tmp_path]).notes == ("Rank 2 is missing: no file of it is here",)
+
+
+def test_the_name_is_believed_where_the_records_say_another_rank(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, text_of(DDP))
+    write_rank(tmp_path, 1, text_of(DDP))
+    found = compare([tmp_path])
+    assert [one.rank for one in found.summaries] == [0, 1]
+    assert found.notes == ("The files named as rank 1 have records that say rank 0: the names are believed",)
+
+
+def test_the_records_are_believed_where_the_name_says_nothing(tmp_path: Path) -> None:
+    for rank, name in ((1, "a.log"), (0, "b.log")):
+        (tmp_path / name).write_bytes(as_rank(text_of(DDP), rank))
+    assert [(one.rank, Path(one.path).name) for one in compare([tmp_path]).summaries] == [(0, "b.log"), (1, "a.log")]
+
+
+def test_of_two_files_of_a_rank_the_later_one_is_taken(tmp_path: Path) -> None:
+    later = text_of(DDP).replace(b'"start_time": 17952312', b'"start_time": 17952412')
+    (tmp_path / "dedicated_log_torch_trace_rank_0_aaa.log").write_bytes(later)
+    (tmp_path / "dedicated_log_torch_trace_rank_0_bbb.log").write_bytes(text_of(DDP))
+    found = compare([tmp_path])
+    assert [Path(one.path).name for one in found.summaries] == ["dedicated_log_torch_trace_rank_0_aaa.log"]
+    assert "is an earlier file of rank 0" in found.left_out[0].why
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, text_of(DDP))
+    write_rank(tmp_path, 1, as_rank(text_of(DDP), 1))
+    os.symlink(tmp_path / "gone.log", tmp_path / "rank_2.log")
+    (tmp_path / "rank_3.fxs").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    found = compare([tmp_path])
+    assert [one.rank for one in found.summaries] == [0, 1]
+    assert {one.path.name for one in found.left_out} == {"rank_2.log", "rank_3.fxs"}
+    assert cli.main(["ranks", str(tmp_path), "--check"]) == 1
+
+
+def test_ranks_of_which_nothing_can_be_read_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.fxs").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    with pytest.raises(SessionError, match="no rank can be compared"):
+        compare([tmp_path])
+
+
+def test_what_is_not_there_is_bad_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no"):
+        compare([tmp_path / "nowhere"])
+
+
+def test_binary_garbage_in_the_middle_of_a_log_is_passed_over(tmp_path: Path) -> None:
+    log = text_of(DDP)
+    write_rank(tmp_path, 0, log)
+    write_rank(tmp_path, 1, as_rank(log[:500_000] + b"\0\xff\x1b[31m\n" * 1000 + log[500_000:], 1))
+    assert [one.rank for one in compare([tmp_path]).summaries] == [0, 1]
+
+
+def test_hostile_names_are_shown_and_not_sent_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = text_of(H200 / "h200_ranks_diverge" / "rank_1.log.gz").replace(b"ranks_zoo.py", b"\\u001b[31mzoo.py")
+    write_rank(tmp_path, 0, text_of(H200 / "h200_ranks_diverge" / "rank_0.log.gz"))
+    write_rank(tmp_path, 1, log)
+    for form in ("text", "markdown", "json"):
+        cli.main(["ranks", str(tmp_path), "--format", form])
+        assert "\x1b" not in capsys.readouterr().out
+
+
+def test_one_rank_has_none_to_be_held_against(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rank(tmp_path, 5, as_rank(text_of(DDP), 5))
+    assert cli.main(["ranks", str(tmp_path), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"].startswith("There is one rank, 5")

@@ -1,0 +1,114 @@
+"""The app on a TORCH_TRACE log, which is read in a process of its own meanwhile."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.client.log_reading import LogReadingProcess
+from fx_explorer.model import Notice
+from fx_explorer.readers.torch_trace.read_log import LogReading
+from fx_explorer.session import SessionReader
+from tests.tui.conftest import OpenApp
+from tests.tui.test_live_capture import FakeCapture
+
+LOGS = Path(__file__).parents[1] / "data" / "torch_trace"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    unpacked = tmp_path / "job.log"
+    unpacked.write_bytes(gzip.decompress((LOGS / "h200_graph_breaks.log.gz").read_bytes()))
+    return unpacked
+
+
+class FakeReading(FakeCapture):
+    """A reading whose news the test sends."""
+
+    looked_at = 0
+
+    def look_at(self, compilation: int) -> None:
+        self.looked_at = compilation
+
+
+async def test_what_happened_is_on_screen_while_the_rest_is_read_and_a_bar_says_how_far_it_is(
+    open_app: OpenApp, log: Path, tmp_path: Path
+) -> None:
+    session = tmp_path / "s.fxs"
+    with LogReading(log, session) as reading:
+        reading.find()
+
+        def decode(_: Path) -> None:
+            reading.decode()
+
+        capture = FakeReading(session, decode)
+        async with open_app(read_log=lambda: capture, target="job.log") as driver:
+            capture.say(Notice("worker", text="decoding graphs ▰▰▰▱▱▱▱▱▱▱▱▱ 25 % of 7 compilations"))
+            await driver.until(lambda: "▰▰▰▱▱▱▱▱▱▱▱▱ 25 %" in driver.header)
+            assert "The log is still being read." in driver.screen
+            assert "cuts the graph" in driver.screen
+            await driver.press("s")
+            assert "The log is still being read: save it" in driver.screen
+            assert capture.looked_at == driver.explorer.reader.rows(model.Compilation)[0].id
+            capture.end()
+            await driver.until(lambda: "✓ read" in driver.header and "The code became" in driver.screen)
+            await driver.press("r")
+            assert "there is nothing to run again" in driver.screen.replace("\n", " ") or "no program to run" in driver.screen
+
+
+async def test_a_log_is_read_beside_the_app_and_leaves_nothing_behind(open_app: OpenApp, log: Path) -> None:
+    before = log.read_bytes()
+    made: list[LogReadingProcess] = []
+
+    def read_log() -> LogReadingProcess:
+        made.append(LogReadingProcess(log))
+        return made[-1]
+
+    async with open_app(read_log=read_log, target="job.log") as driver:
+        await driver.until(lambda: "✓ read" in driver.header)
+        reader = driver.explorer.reader
+        assert reader.count(model.Graph, stage="dynamo") == 4
+        scripts = [row for row in reader.rows(model.Artifact) if row.title == "Script that runs the graph"]
+        assert scripts
+        assert all("import torch" in reader.text(row.text) for row in scripts)
+        await driver.press("q")
+    assert made[0].outcome == model.Outcome("finished")
+    assert not made[0].session_path.parent.exists()
+    assert [path.name for path in log.parent.iterdir()] == ["job.log"]
+    assert log.read_bytes() == before
+
+
+async def test_a_reading_that_is_stopped_keeps_what_was_found(log: Path) -> None:
+    log.write_bytes(log.read_bytes() * 40)
+    reading = LogReadingProcess(log)
+    await reading.start()
+    first = await anext(reading.notices())
+    assert first.text.startswith(("finding records", "decoding graphs"))
+    outcome = await reading.cancel()
+    assert outcome.kind == "cancelled"
+    with SessionReader(reading.session_path) as reader:
+        said = "\n".join(fact.text for fact in overview(reader))
+        assert "The reading of the log was stopped" in said
+        assert "it was not read to its end" in said
+        assert "all of them read" not in said
+        assert "No graph was made" not in said
+        assert why_no_kernels(reader) == "The log was not read to its end."
+    with SessionReader(reading.session_path) as reader:
+        assert reader.meta("outcome")["kind"] == "cancelled"
+        assert reader.count(model.Compilation) > 0
+    reading.discard()
+
+
+async def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:
+    reading = LogReadingProcess(tmp_path / "gone.log")
+    await reading.start()
+    assert [notice async for notice in reading.notices()] == []
+    outcome = await reading.wait()
+    assert (outcome.kind, outcome.exit_code) == ("incomplete", 4)
+    assert "gone.log cannot be read: No such file" in outcome.message
+    reading.discard()

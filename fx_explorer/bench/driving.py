@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from fx_explorer.analysis.bench.interval import median_interval, ratios
+from fx_explorer.analysis.bench.disturbed import Paces
+from fx_explorer.analysis.bench.interval import median_interval, ratios_by_round
 from fx_explorer.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.bench.machine import machine
 from fx_explorer.bench.plan import BenchPlan, Contender
@@ -159,7 +160,7 @@ class _StartedCell:
     def __init__(self, cell: BenchCell, process: ContenderProcess) -> None:
         self.cell = cell
         self.process = process
-        self.calls_s: list[float] = []
+        self.rounds: list[BenchRound] = []
 
 
 Keep = Callable[[_StartedCell, BenchNews], object]
@@ -241,8 +242,9 @@ class _SizeOfBench:
             one.cell = self._end(one.cell, failed)
 
     def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
-        one.calls_s.append(news.call_s)
-        self._writer.add(BenchRound(0, one.cell.id, number, news.call_s, news.calls))
+        row = BenchRound(0, one.cell.id, number, news.call_s, news.calls, news.alone_s, news.together_s)
+        one.rounds.append(row)
+        self._writer.add(row)
 
     def _work(self, one: _StartedCell, news: BenchNews) -> None:
         one.cell = replace(one.cell, work_s=news.work_s)
@@ -271,9 +273,13 @@ class _SizeOfBench:
 
 
 def _is_steady(running: list[_StartedCell]) -> bool:
-    """Return whether every speed-up is known well enough; without one, whether every time is."""
-    uncompiled = next((one for one in running if not one.cell.is_compiled), None)
-    rows = [ratios(uncompiled.calls_s, one.calls_s) if uncompiled else one.calls_s for one in running]
+    """Return whether every speed-up is known well enough, from rounds that were not disturbed; without one, whether
+    every time is.
+    """
+    paces = Paces([row for one in running for row in one.rounds])
+    quiet = {one.cell.id: {row.number: row.call_s for row in one.rounds if not paces.is_disturbed(row)} for one in running}
+    uncompiled = next((quiet[one.cell.id] for one in running if not one.cell.is_compiled), None)
+    rows = [ratios_by_round(uncompiled, times) if uncompiled else list(times.values()) for times in quiet.values()]
     found = [median_interval(values) for values in rows]
     return all(one is not None and one.spread <= STEADY for one in found)
 

@@ -95,6 +95,9 @@ class BenchNews:
     cell: dict[str, Any] = field(default_factory=dict)
     call_s: float = 0.0
     calls: int = 0
+    alone_s: float = 0.0
+    together_s: float = 0.0
+    """``round``: how fast the processors were meanwhile, as in BenchRound."""
     peak_bytes: int = -1
     held: tuple[HeldLine, ...] = ()
     """``held``: what is held when most is, biggest first."""

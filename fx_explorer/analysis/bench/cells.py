@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-from fx_explorer.analysis.bench.interval import Interval, median_interval, ratios
+from fx_explorer.analysis.bench.disturbed import Paces
+from fx_explorer.analysis.bench.interval import Interval, median_interval, ratios_by_round
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader
 
@@ -30,6 +32,10 @@ class CellFigures:
     """The number of calls after which compiling has paid for itself; None where it never does, or
     that is not known.
     """
+    left_out: int = 0
+    """Rounds that do not count: the processors were slower in them for work on several threads."""
+    disturbed: int = 0
+    """Rounds that count although they were disturbed like that: too few were not."""
 
     @property
     def is_wrong(self) -> bool:
@@ -58,6 +64,8 @@ class BenchFigures:
     """``running``, ``stopped`` or ``finished``."""
     doing: str = ""
     """What is being done, in words, while it is running."""
+    crowding: float | None = None
+    """How many times as long as one thread alone all threads took for a piece of work each, at the best time."""
 
     @property
     def sizes(self) -> list[str]:
@@ -84,12 +92,16 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
         return None
     last = max(cell.bench for cell in cells)
     cells = [cell for cell in cells if cell.bench == last]
-    by_cell: dict[int, dict[int, float]] = {}
+    known, by_cell = {cell.id for cell in cells}, defaultdict[int, list[BenchRound]](list)
     for row in rounds:
-        if row.call_s > 0:  # anything else is no time, and of a damaged session
-            by_cell.setdefault(row.cell, {})[row.number] = row.call_s
-    uncompiled = {cell.size: (cell, by_cell.get(cell.id, {})) for cell in cells if not cell.is_compiled}
-    figures = [_figures(cell, by_cell.get(cell.id, {}), *uncompiled.get(cell.size, (cell, {}))) for cell in cells]
+        if row.call_s > 0 and row.cell in known:  # no other time is one: the session is damaged
+            by_cell[row.cell].append(row)
+    paces = Paces([row for of_cell in by_cell.values() for row in of_cell])
+    uncompiled = {cell.size: cell for cell in cells if not cell.is_compiled}
+    figures = []
+    for cell in cells:
+        reference = uncompiled.get(cell.size, cell)
+        figures.append(_figures(cell, _Rounds(by_cell[cell.id], paces), reference, _Rounds(by_cell[reference.id], paces)))
     return BenchFigures(
         figures,
         told.get("machine", {}),
@@ -97,16 +109,26 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
         target.get("name", ""),
         told.get("state", "finished"),
         told.get("doing", ""),
+        paces.crowding,
     )
 
 
-def _figures(cell: BenchCell, calls_s: dict[int, float], reference: BenchCell, uncompiled_s: dict[int, float]) -> CellFigures:
-    times = list(calls_s.values())
-    both = sorted(calls_s.keys() & uncompiled_s.keys()) if cell.is_compiled else []
-    interval, speed_up = (
-        median_interval(times),
-        median_interval(ratios([uncompiled_s[i] for i in both], [calls_s[i] for i in both])),
-    )
+class _Rounds:
+    """The rounds of one cell: seconds of a call by the number of the round."""
+
+    def __init__(self, rounds: Sequence[BenchRound], paces: Paces) -> None:
+        self.every_s = {row.number: row.call_s for row in rounds}
+        self.quiet_s = {row.number: row.call_s for row in rounds if not paces.is_disturbed(row)}
+        self.has_enough_quiet = median_interval(list(self.quiet_s.values())) is not None
+        counting = self.quiet_s if self.has_enough_quiet else self.every_s
+        self.counting_s = list(counting.values())
+        """Those that count: the ones that were not disturbed, or all where too few were not."""
+
+
+def _figures(cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled: _Rounds) -> CellFigures:
+    times, uncompiled_s = of_cell.counting_s, uncompiled.counting_s
+    interval = median_interval(times)
+    speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
     speed_up = speed_up and speed_up.anew(processes=2)
     pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "wrong"
     return CellFigures(
@@ -116,8 +138,18 @@ def _figures(cell: BenchCell, calls_s: dict[int, float], reference: BenchCell, u
         rounds=len(times),
         interval=interval and interval.anew(),
         speed_up=speed_up,
-        pays_after=_pays_after(cell, times, reference, list(uncompiled_s.values())) if pays else None,
+        pays_after=_pays_after(cell, times, reference, uncompiled_s) if pays else None,
+        left_out=len(of_cell.every_s) - len(times),
+        disturbed=0 if of_cell.has_enough_quiet else len(of_cell.every_s) - len(of_cell.quiet_s),
     )
+
+
+def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
+    """Return how many times as fast as uncompiled, from the rounds in which neither was disturbed; from all where those are
+    too few.
+    """
+    quiet = median_interval(ratios_by_round(uncompiled.quiet_s, of_cell.quiet_s))
+    return quiet or median_interval(ratios_by_round(uncompiled.every_s, of_cell.every_s))
 
 
 def _pays_after(cell: BenchCell, times: list[float], reference: BenchCell, uncompiled: list[float]) -> int | None:

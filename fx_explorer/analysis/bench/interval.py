@@ -5,7 +5,7 @@ distribution: order statistics (Conover, Practical Nonparametric Statistics, 3.2
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
@@ -51,6 +51,12 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 def ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
     """Return ``of`` ÷ ``to``, round by round: rounds of the same number were made at the same time."""
     return [one / other for one, other in zip(of, to, strict=False) if other]
+
+
+def ratios_by_round(of: Mapping[int, float], to: Mapping[int, float]) -> list[float]:
+    """Return ``of`` ÷ ``to`` for every round that both have, given values by the round's number."""
+    both = sorted(of.keys() & to.keys())
+    return ratios([of[number] for number in both], [to[number] for number in both])
 
 
 def factor(value: float) -> str:

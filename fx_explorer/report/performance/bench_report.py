@@ -106,6 +106,8 @@ def _nested(one: CellFigures) -> dict[str, object]:
         "call_interval_s": _interval(one.interval),
         "iqr_s": one.iqr_s,
         "rounds": one.rounds,
+        "rounds_left_out": one.left_out,
+        "rounds_disturbed": one.disturbed,
         "speed_up": _interval(one.speed_up),
         "pays_after_calls": one.pays_after,
         "difference": difference(one),

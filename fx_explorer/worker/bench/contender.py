@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import FxExplorerError, TargetError
@@ -75,7 +76,18 @@ class ReadyCell:
 
             self._caller.clear()
             return BenchNews("held", held=tuple(held_by_line(call)))
-        self._last_s, calls = timing.round_of_calls(call, self._round_s, self._last_s, self._is_gpu)
+        if self._is_gpu:
+            return self._round()
+        from fx_explorer.worker.bench.pace import pace
+
+        before = pace()
+        measured, slower = self._round(), before.slower_of(pace())
+        return replace(measured, alone_s=slower.alone_s, together_s=slower.together_s)
+
+    def _round(self) -> BenchNews:
+        from fx_explorer.worker.bench import timing
+
+        self._last_s, calls = timing.round_of_calls(self._caller.call, self._round_s, self._last_s, self._is_gpu)
         return BenchNews("round", call_s=self._last_s, calls=calls)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fx_explorer.client.console import MAX_LINE, Console, LineSplitter
 from fx_explorer.command_line.narration.narration import CaptureNarration
-from fx_explorer.model import ConsoleLine
+from fx_explorer.model import ConsoleLine, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 
 
@@ -87,3 +87,14 @@ def test_a_line_without_an_end_is_shown_while_it_is_printed(capsys: pytest.Captu
     progress.end()
     assert out.getvalue().count("x") == 10 * MAX_LINE
     assert "  | another stream\n" in out.getvalue()
+
+
+def test_a_note_is_told_once_however_often_it_comes() -> None:
+    out = io.StringIO()
+    narration = CaptureNarration(out, pass_through=True)
+    for text in ("graph break at a.py:3: print", "graph break at a.py:9: item", "graph break at a.py:3: print"):
+        narration.show(Notice("note", text))
+    assert out.getvalue().splitlines() == [
+        "fx-explorer: note: graph break at a.py:3: print",
+        "fx-explorer: note: graph break at a.py:9: item",
+    ]

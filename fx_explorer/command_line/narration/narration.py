@@ -31,6 +31,8 @@ class CaptureNarration:
         self._shown = ""
         self._doing: Callable[[], str] = str
         """Says what is being done, for the live line."""
+        self._notes: set[str] = set()
+        """Notes that were told: each is told once, the session counts."""
         self._splitters: dict[str, LineSplitter] = {}
         """The splitter of each stream: a long line is shown in pieces, before it ends."""
 
@@ -39,10 +41,11 @@ class CaptureNarration:
         return time.monotonic() - self._began
 
     def show(self, notice: Notice) -> None:
-        """Tell what stays of a notice: notes, and without a live line what the worker does."""
+        """Tell what stays of a notice: notes, each once, and without a live line what the worker does."""
         if notice.kind == "worker" and not self._is_live and not self._pass_through:  # a script's own stderr is left as it is
             self.tell(notice.text)
-        elif notice.kind == "note":
+        elif notice.kind == "note" and notice.text not in self._notes:  # a break is met by every call and recompile
+            self._notes.add(notice.text)
             self.tell(f"note: {notice.text}")
         self._redraw()
 

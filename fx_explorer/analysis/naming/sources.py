@@ -13,6 +13,11 @@ from fx_explorer.analysis.naming.functions import resumed_at
 
 _MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\[['\"](\w+)['\"]\]|\.__dict__\[['\"](\w+)['\"]\]")
 
+_KEYWORD = re.compile(r"(?<![\w.])(?:L\['kwargs'\]|kwargs)\['(\w+)'\]")
+"""Matches an argument that the call names, where the function takes it with ``**kwargs``, as the wrappers around every
+``forward`` of transformers do: the call's name for it is the one that the user knows.
+"""
+
 _KEY = re.compile(r"(?<!\w)[LG]\[['\"]([^'\"]+)['\"]\]")
 
 _IMPORTED = re.compile(r"(?<!\w)__import_(?P<name>\w+)|__builtins_dict__\w*\['(?P<builtin>\w+)'\]|__builtins_dict__\w*")
@@ -44,7 +49,7 @@ def plain_source(source: str, function: str = "") -> str:
 
 def plain_name(source: str) -> str:
     """Return the same, with torch's own names of unfinished values (``___stack0``)."""
-    plain = _KEY.sub(r"\1", source)
+    plain = _KEY.sub(r"\1", _KEYWORD.sub(r"\1", source))
     for pattern, words in _CALLS:
         plain = pattern.sub(words, plain)
     return _IMPORTED.sub(_imported, _MEMBER.sub(_member, plain))

@@ -271,7 +271,7 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
     """
     reported = {key: text or "" for key, text in found.items()}
     reported["source"] = reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
-    if kind == "keys":
+    if kind == "keys" or (kind == "length" and source and not source.startswith("len(")):  # that of a dict
         return _keys_change(reported["source"], source, old, new)
     if kind == "has" and source and plain_name(reported["source"]).startswith(f"{plain_name(source)}."):
         reported["source"] = source  # torch 2.11 names the attribute that is gone, but not its object
@@ -301,6 +301,10 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
     return GuardChange(kind, named, where, was, is_now, told, index, source or reported["source"], other)
 
 
+KEYWORDS = "kwargs"
+"""Name of the keyword arguments that a function takes as they come."""
+
+
 def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     """Describe a change of keys. ``old`` and ``new`` are the keys that only one side has, or all
     where their order differs (dynamo/guards/dict_keys.py).
@@ -312,10 +316,13 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
         return GuardChange("length", name, where, old, new, f"the length of {name} is another now: {new or 'not known'}")
     if old and new and sorted(old.split(", ")) == sorted(new.split(", ")):
         return GuardChange("keys", name, where, old, new, f"the keys of {told} are in another order: {old} before, {new} now")
+    if name == KEYWORDS:
+        told = "the call"
     gone = f"{old} {_is_gone(old)}" if old else ""
     added = f"{new} {'are' if ', ' in new or ' and ' in new else 'is'} new" if new else ""
     what = " and ".join(part for part in (gone, added) if part) or "which ones is not known"
-    return GuardChange("keys", name, where, old, new, f"{told} has other keys: {what}")
+    which = "other keyword arguments" if name == KEYWORDS else "other keys"
+    return GuardChange("keys", name, where, old, new, f"{told} has {which}: {what}")
 
 
 def _is_gone(keys: str) -> str:

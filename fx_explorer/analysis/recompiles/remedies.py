@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fx_explorer.analysis.naming.sources import is_unfinished
-from fx_explorer.analysis.recompiles.changes import GuardChange
+from fx_explorer.analysis.recompiles.changes import KEYWORDS, GuardChange
 from fx_explorer.analysis.words import listed
 
 NO_MORE = "torch made it variable in this compilation, so other values need no more."
@@ -168,6 +168,8 @@ def _of_requires_grad(change: GuardChange) -> str:
 
 
 def _of_keys(change: GuardChange) -> str:
+    if change.name == KEYWORDS:
+        return "Give the same keyword arguments in each call, in the same order: which ones there are is compiled in."
     if change.where == "attribute":
         return f"Let {change.name} have the same keys in each call: they are compiled in, in their order."
     return (

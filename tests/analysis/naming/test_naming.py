@@ -19,7 +19,11 @@ RESUMED = "Net.torch_dynamo_resume_in_forward_at_12"
     ("source", "name"),
     [
         ("L['x']", "x"),
-        ("L['kwargs']['input_ids']", "kwargs['input_ids']"),
+        ("L['kwargs']['input_ids']", "input_ids"),
+        ("L['kwargs']['cache'].layers[0].keys", "cache.layers[0].keys"),
+        ("kwargs['input_ids']", "input_ids"),  # as torch writes it in reasons of recompiles
+        ("self.kwargs['input_ids']", "self.kwargs['input_ids']"),
+        ("L['kwargs'][0]", "kwargs[0]"),
         ("G['F'].gelu", "F.gelu"),
         ("L['self']._modules['fc']._parameters['weight']", "self.fc.weight"),
         (

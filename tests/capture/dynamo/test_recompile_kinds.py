@@ -270,6 +270,44 @@ def test_a_guard_that_fails_is_told_with_name_line_values_and_remedy(tmp_path: P
     assert failures(reader) == []
 
 
+def handed_on(x: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    kwargs.pop("unknown", None)  # as the wrappers around each forward of transformers do
+    return scaled(x, **kwargs)
+
+
+def scaled(x: torch.Tensor, k: Any = 1, y: Any = 0) -> torch.Tensor:
+    return x * k + y
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({"k": X}, {"k": X, "y": X}, "the call has other keyword arguments: 'y' is new"),
+        ({"k": X, "y": X}, {"k": X}, "the call has other keyword arguments: 'y' is gone"),
+    ],
+)
+def test_other_keyword_arguments_of_a_wrapper_are_named(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], words: str
+) -> None:
+    def program(compile_: Compile) -> None:
+        compiled = compile_(handed_on)
+        compiled(X, **first)
+        compiled(X, **second)
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    found = causes(reader)[0]
+    assert words in found.in_words
+    assert "Give the same keyword arguments in each call" in found.remedy
+    assert failures(reader) == []
+
+
+def test_which_keys_are_new_is_not_told_where_the_old_ones_are_not_known() -> None:
+    guards = ["len(L['kwargs']) == 2", "check_tensor(L['kwargs']['a'], Tensor)"]
+    found = keys_change("L['kwargs']", {"a": 1, "b": 2, "c": 3}, guards, described)
+    assert (found.old, found.new) == ("", "")
+    assert keys_change("L['kwargs']", {"a": 1}, [*guards, "L['kwargs']['b'] is None"], described).old == "'b'"
+
+
 def test_an_honest_word_stands_where_nothing_is_known() -> None:
     from fx_explorer.analysis.recompiles.changes import change_of
     from fx_explorer.analysis.recompiles.remedies import remedy

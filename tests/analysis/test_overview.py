@@ -32,6 +32,22 @@ def test_a_training_step_that_went_well(step: SessionReader) -> None:
     assert texts(facts, "next") == ["No problem was found. See which of your lines became which kernel."]
 
 
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"device": "cpu", "gpu": "NVIDIA H100 80GB HBM3"}, "NVIDIA H100 80GB HBM3"),  # a script that moved its model there
+        ({"device": "cuda", "gpu": None, "virtual_gpu": "H100 SXM"}, "virtual H100 SXM"),
+        ({"device": "cpu", "gpu": None}, "cpu"),
+    ],
+)
+def test_what_it_ran_on_is_the_gpu_where_one_was_used(written: Written, environment: dict[str, object], told: str) -> None:
+    def write(writer: SessionWriter) -> None:
+        writer.set_meta("environment", {**environment, "torch": "2.13.0"})
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+
+    assert overview(written(write))[0].detail == f"{told} · torch 2.13.0"
+
+
 def test_every_fact_leads_somewhere(step: SessionReader) -> None:
     assert all(fact.place or fact.view for fact in overview(step))
 

@@ -26,6 +26,7 @@ _INSIDE = r"((?:[^()]|\([^()]*\))+)"
 """An expression whose brackets are nested once at most."""
 
 _CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"object\.__getattribute__\({_INSIDE}, '(\w+)'\)"), r"\1.\2"),
     (re.compile(rf"dict\(type\({_INSIDE}\)\.__dict__\)\['(\w+)'\]"), r"type(\1).\2"),
     (re.compile(rf"list\(dict\.keys\({_INSIDE}\)\)\[(\d+)\]"), r"key \2 of \1"),
     (re.compile(rf"not ___dict_contains\(('[^']*'), {_INSIDE}\)"), r"\1 not in \2"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact, Severity
@@ -88,7 +89,11 @@ def what_ran(reader: SessionReader) -> str:
         trained = "forward only" if reader.count(model.Graph) else ""
     torch = f"torch {environment['torch']}" if environment.get("torch") else ""
     backend = request.get("backend", "inductor")
-    gpu = environment.get("virtual_gpu")
-    device = f"virtual {gpu}" if gpu else environment.get("device", "")
-    told = (size, trained, device, torch, f"backend {backend}" if backend != "inductor" else "")
+    told = (size, trained, ran_on(environment), torch, f"backend {backend}" if backend != "inductor" else "")
     return " · ".join(part for part in told if part)
+
+
+def ran_on(environment: Mapping[str, Any]) -> str:
+    """Return ``virtual H100 SXM``, the name of the GPU that the process used, else ``cpu``; empty where that is not known."""
+    virtual = environment.get("virtual_gpu")
+    return f"virtual {virtual}" if virtual else str(environment.get("gpu") or environment.get("device") or "")

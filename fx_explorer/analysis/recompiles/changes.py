@@ -66,7 +66,7 @@ def change_of(guard: str, source: str = "", old: str = "", new: str = "", functi
 
 
 def _change_of(guard: str, source: str, old: str, new: str) -> GuardChange:
-    guard = _FROM_NUMPY.sub(r"\1", guard)
+    guard = _ATTRIBUTE.sub(r"\1.\2", _FROM_NUMPY.sub(r"\1", guard))
     for kind, pattern, words in _KINDS:
         found = re.search(pattern, guard)
         if found:
@@ -88,6 +88,9 @@ _DEVICES = "CPU|CUDA|XPU|MPS|HPU|XLA|Meta|PrivateUse1"
 
 _FROM_NUMPY = re.compile(r"___from_numpy\(([^()]*)\)")
 """Matches a NumPy array, which is guarded as the tensor that torch makes of it."""
+
+_ATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
+"""Matches an attribute of an object whose class looks attributes up in its own way, as configurations of transformers do."""
 
 _KEYED = (
     rf"(?:len\({_SOURCE}\) != \d+|.*list\(dict\.keys\({_SOURCE.replace('P<source>', 'P<keyed>')}\)\)"

@@ -9,6 +9,7 @@ from typing import Literal
 from rich.cells import cell_len
 
 from fx_explorer.analysis.log_sessions import is_log
+from fx_explorer.analysis.overview.ending import ran_on
 from fx_explorer.analysis.overview.facts.bench_facts import is_bench_alone
 from fx_explorer.analysis.variants.active import active_variant_in_words
 from fx_explorer.analysis.words import counted, first_line, seconds
@@ -57,8 +58,7 @@ def conditions(reader: SessionReader, paused_in: str = "") -> str:
     target = reader.meta("target") or {}
     torch = environment.get("torch")
     gpu = environment.get("virtual_gpu")
-    device = f"virtual {gpu}" if gpu else environment.get("gpu") or environment.get("device")
-    parts = [f"torch {torch}" if torch else "", str(device or "")]
+    parts = [f"torch {torch}" if torch else "", ran_on(environment)]
     if gpu:
         parts.reverse()
     parts.insert(0, active_variant_in_words(reader, paused_in))

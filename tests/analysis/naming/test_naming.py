@@ -23,6 +23,7 @@ RESUMED = "Net.torch_dynamo_resume_in_forward_at_12"
         ("L['kwargs']['cache'].layers[0].keys", "cache.layers[0].keys"),
         ("kwargs['input_ids']", "input_ids"),  # as torch writes it in reasons of recompiles
         ("self.kwargs['input_ids']", "self.kwargs['input_ids']"),
+        ("object.__getattribute__(L['self'].config, 'problem_type')", "self.config.problem_type"),
         ("L['kwargs'][0]", "kwargs[0]"),
         ("G['F'].gelu", "F.gelu"),
         ("L['self']._modules['fc']._parameters['weight']", "self.fc.weight"),

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -97,6 +97,37 @@ class Model(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.act(x * 2) + self.weight.sum()
+
+
+class Settings:
+    """Looks attributes up in its own way, as the configurations of transformers do."""
+
+    other_names: ClassVar = {"sort": "kind"}
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "other_names" and name in super().__getattribute__("other_names"):
+            name = super().__getattribute__("other_names")[name]
+        return super().__getattribute__(name)
+
+
+class Configured(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = Settings()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if self.settings.kind is None else x - 1
+
+
+def set_a_kind(compile_: Compile) -> None:
+    model = Configured()
+    compiled = compile_(model)
+    compiled(X)
+    model.settings.kind = "some"
+    compiled(X)
 
 
 class Passing(torch.overrides.TorchFunctionMode):
@@ -251,6 +282,10 @@ CASES: dict[str, tuple[Program, Told]] = {
         changed(lambda model: setattr(model.act, "forward", lambda x: x)),
         Told("has", "self.act", "attribute forward of its own", "same attributes"),
     ),
+    "a setting looked up in its own way": (
+        set_a_kind,
+        Told("value", "self.settings.kind", "was None and now is 'some'", "Set self.settings.kind before the first call"),
+    ),
     "a parameter's size": (
         changed(lambda model: setattr(model, "weight", nn.Parameter(torch.ones(5)))),
         Told("size", "self.weight", "was 4 and now is 5", "Keep self.weight at one size"),
@@ -306,6 +341,12 @@ def test_which_keys_are_new_is_not_told_where_the_old_ones_are_not_known() -> No
     found = keys_change("L['kwargs']", {"a": 1, "b": 2, "c": 3}, guards, described)
     assert (found.old, found.new) == ("", "")
     assert keys_change("L['kwargs']", {"a": 1}, [*guards, "L['kwargs']['b'] is None"], described).old == "'b'"
+
+
+def test_an_attribute_is_named_as_the_program_writes_it_where_torch_2_11_writes_how_it_was_looked_up() -> None:
+    guard = "object.__getattribute__(self.config, 'problem_type') is None"
+    change = change_of(guard, "object.__getattribute__(L['self'].config, 'problem_type')", "", "'regression'")
+    assert (change.kind, change.words) == ("value", "self.config.problem_type was None and now is 'regression'")
 
 
 def test_an_honest_word_stands_where_nothing_is_known() -> None:

@@ -344,6 +344,8 @@ def test_which_keys_are_new_is_not_told_where_the_old_ones_are_not_known() -> No
 
 
 def test_an_attribute_is_named_as_the_program_writes_it_where_torch_2_11_writes_how_it_was_looked_up() -> None:
+    from fx_explorer.analysis.recompiles.changes import change_of
+
     guard = "object.__getattribute__(self.config, 'problem_type') is None"
     change = change_of(guard, "object.__getattribute__(L['self'].config, 'problem_type')", "", "'regression'")
     assert (change.kind, change.words) == ("value", "self.config.problem_type was None and now is 'regression'")

@@ -19,6 +19,7 @@ from fx_explorer.capture.backends.given import Problems, bounded_text, content_o
 from fx_explorer.capture.backends.published_links import KnownNodes, graph_links, line_nodes
 from fx_explorer.capture.backends.runs import add_run
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.logged_options import logged_as
 from fx_explorer.capture.torch_compat.patching import configured
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.lexing import LANGUAGES
@@ -37,15 +38,19 @@ def publish_hook(recording: Recording) -> Iterator[None]:
         yield
 
 
-def _left_out_of_traces() -> contextlib.AbstractContextManager[object]:
+@contextlib.contextmanager
+def _left_out_of_traces() -> Iterator[None]:
     """Leave calls of ours out of what Dynamo traces. In a release that cannot do that they are graph
     breaks, which the session shows like any other.
     """
     config = torch._dynamo.config
     if not hasattr(config, _IGNORED):
-        return contextlib.nullcontext()
+        yield
+        return
+    before = getattr(config, _IGNORED)
     ours = {publishing.publish, publishing.publish_run, publishing.is_looked_at}
-    return configured(config, {_IGNORED: getattr(config, _IGNORED) | ours})
+    with logged_as({_IGNORED: before}), configured(config, {_IGNORED: before | ours}):
+        yield
 
 
 MOST_STAGES = 1_000

@@ -57,9 +57,7 @@ def _part(whole: RecordedGraph, bucket: torch.fx.GraphModule) -> RecordedGraph:
     """Return the bucket with the rows of the nodes that it was copied from. torch's splitting keeps
     their names, and an input that another bucket computes is called as the node that does.
     """
-    ids = {
-        node: whole.by_name[node.name] for node in bucket.graph.nodes if node.op != "output" and node.name in whole.by_name
-    }
+    ids = {node: whole.by_name[node.name] for node in bucket.graph.nodes if node.op != "output" and node.name in whole.by_name}
     by_name = {node.name: row for node, row in ids.items()}
     inner = {name: graph for name, graph in whole.nested.items() if hasattr(bucket, name)}
     return RecordedGraph(whole.graph, bucket, ids, by_name, inner)

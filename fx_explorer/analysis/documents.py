@@ -240,6 +240,7 @@ def artifact_title(artifact: model.Artifact) -> str:
     if title is None:
         return artifact.title or artifact.kind
     part = artifact.title[len(title) :].strip() if artifact.title.lower().startswith(title.lower()) else ""
+    part = part.removeprefix("· ")
     is_part = " " not in part or model.is_bucket_label(part)
     return " · ".join(filter(None, (title, artifact.direction, part if is_part else "")))
 

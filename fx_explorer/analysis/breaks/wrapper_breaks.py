@@ -16,6 +16,9 @@ _FILE = re.compile(r"[/\\]torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
 _SKIPPED = re.compile(r"module: torch\.nn\.parallel\.distributed, qualname: (?P<name>[\w.<>]+)")
 """Matches the debug context of a function of its that Dynamo does not look into."""
 
+_CALLED = re.compile(r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))")
+"""Matches the debug context of a call of its own two helpers, which are C++. A log has no chain of calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class BreakInWrapper:
@@ -37,5 +40,8 @@ def wrappers_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[m
     """Tell whether DistributedDataParallel breaks, before it calls the model or behind that."""
     if chain and _FILE.search(chain[-1].file):
         return BreakInWrapper(chain[-1].function)
-    skipped = _SKIPPED.search(reader.text(hit.text)) if hit.text else None
-    return BreakInWrapper(skipped["name"].rpartition(".")[2]) if skipped else None
+    text = reader.text(hit.text) if hit.text else ""
+    if skipped := _SKIPPED.search(text):
+        return BreakInWrapper(skipped["name"].rpartition(".")[2])
+    called = _CALLED.search(text)
+    return BreakInWrapper(called["logged"] or called["reduced"]) if called else None

@@ -1,4 +1,5 @@
-"""Real jobs of two ranks: a DDP step of which one rank takes another branch, and an FSDP2 step of which one gets a longer batch.
+"""Real jobs of two ranks: a DDP step of which one rank takes another branch, and an FSDP2 step of which one gets a longer
+batch.
 
 tests/data/ranks_h100 holds logs of two H100s with NCCL (torch 2.11, ``TORCH_TRACE=… torchrun --nproc-per-node 2``), without the
 records that no rank is compared by. The job that runs here is on the CPU with gloo, recorded by ``fx-explorer run`` while torch
@@ -83,16 +84,16 @@ def told(ranks: ComparedRanks) -> tuple[str, str]:
 def test_the_branch_of_a_rank_on_an_h100_is_named() -> None:
     assert told(compare([H100 / "ddp"])) == (
         "Rank 1 diverges from rank 0.",
-        "Rank 1 took another branch at ddp.py:26, where rank 0 had rank == 0: its graph has softmax, which that of rank 0 lacks "
-        "(ddp.py:27) ([4/0]).",
+        "Rank 1 took another branch at ddp.py:26, where rank 0 had rank == 0: its graph has softmax, which that of rank 0 "
+        "lacks (ddp.py:27) ([4/0]).",
     )
 
 
 def test_the_longer_batch_of_a_rank_on_an_h100_is_named() -> None:
     assert told(compare([H100 / "fsdp"])) == (
         "Rank 1 diverges from rank 0.",
-        "Rank 1 recompiled forward() at modeling_llama.py:295, which rank 0 did not: size 1 of hidden_states was 32 and now is 48 "
-        "([0/1]).",
+        "Rank 1 recompiled forward() at modeling_llama.py:295, which rank 0 did not: size 1 of hidden_states was 32 and now is "
+        "48 ([0/1]).",
     )
 
 

@@ -56,8 +56,9 @@ class GraphsOfCompilation:
         self.buckets.setdefault(bucket, GraphsOfCompilation({whole: self.by_stage.get(whole, {})}))
 
     def go_to_backward(self, inputs: tuple[str, ...]) -> None:
-        """Go to the bucket whose backward has these inputs, or most of them, and was not lowered yet; of several the last, since
-        backwards run from the last bucket to the first. A backward is compiled when it first runs, and its record names no bucket.
+        """Go to the bucket whose backward has these inputs, or most of them, and was not lowered yet; of several the last,
+        since backwards run from the last bucket to the first. A backward is compiled when it first runs, and its record
+        names no bucket.
         """
         waiting = [one for one, known in reversed(self.buckets.items()) if ("post_grad", "backward") not in known.by_stage]
         self.bucket = min(

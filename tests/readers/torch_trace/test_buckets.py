@@ -19,9 +19,9 @@ from fx_explorer.analysis.documents import artifact_title, graph_title
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
-from tests.ranks.logs_of_ranks import H200
+from tests.ranks.logs_of_ranks import DATA
 
-LOG = H200 / "ddp_buckets.log.gz"
+LOG = DATA / "ddp_buckets.log.gz"
 
 BUCKETS = ("bucket 1 of 2", "bucket 2 of 2")
 

@@ -49,6 +49,18 @@ COMMANDS: dict[str, str] = {
 FOLDERS: dict[str, tuple[str, ...]] = {"costs": ("ledger", "memory", "modules")}
 """Folder of commands/ → the commands in it; the others are in none."""
 
+_BREAKS = "fx-explorer report TARGET --format text lists the graph breaks, fx-explorer fix TARGET proposes what takes them away"
+
+SHOWN_BY: dict[str, str] = {
+    "break": _BREAKS,
+    "breaks": _BREAKS,
+    "recompiles": "fx-explorer report TARGET --format text lists the recompiles with their reasons",
+    "guards": "fx-explorer TARGET shows the guards: press 5",
+    "kernels": "fx-explorer report TARGET --format text lists the kernels; fx-explorer kernel FILE compiles one",
+    "graphs": "fx-explorer graph TARGET lists the graphs",
+}
+"""Words that users take for commands → the command that answers them, in words."""
+
 GROUPS: dict[str, tuple[str, ...]] = {
     "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
     "improve": ("fix", "dynamic", "diff", "check"),
@@ -244,9 +256,11 @@ def _refuse_misspelt_command(word: str) -> None:
     """
     if not word.isalpha() or os.path.exists(word):
         return
+    if word in SHOWN_BY:
+        raise UsageError(f"there is no command and no file called {word!r}; {SHOWN_BY[word]}")
     import difflib  # only here: 4 ms that --help does not need
 
-    close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.75)
     if close:
         raise UsageError(f"there is no command and no file called {word!r}; did you mean: fx-explorer {close[0]}")
 

@@ -108,6 +108,34 @@ def test_a_misspelt_command_is_told(
     assert "did you mean: fx-explorer report" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("word", "named"), [("breaks", "report TARGET"), ("breaks", "fix TARGET"), ("graphs", "graph TARGET")])
+def test_a_word_that_is_no_command_is_answered_with_the_one_that_shows_it(
+    word: str, named: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([word, "s.fxs"]) == 2
+    told = capsys.readouterr().err
+    assert f"fx-explorer {named}" in told
+    assert "did you mean" not in told
+
+
+def test_every_word_is_answered_with_commands_that_there_are() -> None:
+    for told in cli.SHOWN_BY.values():
+        named = [words.split()[0] for words in told.split("fx-explorer ")[1:]]
+        assert named
+        assert set(named) <= {*cli.COMMANDS, "TARGET"}
+
+
+@pytest.mark.parametrize("word", ["breaks", "tanks"])
+def test_only_a_word_that_can_have_been_meant_for_a_command_is_suggested(
+    word: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([word, "s.fxs"]) == 2
+    told = capsys.readouterr().err
+    assert word == "tanks" or "ranks" not in told
+
+
 def test_a_file_called_nearly_like_a_command_is_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reports").write_text("")

@@ -226,6 +226,8 @@ def graph_title(graph: model.Graph) -> str:
         title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
     elif graph.stage == "forward" and graph.direction == "inference":
         title = "Inference graph"
+    if model.is_bucket_label(graph.label):
+        return " · ".join(filter(None, (title, graph.name, graph.label)))
     name = graph.label or graph.name
     return f"{title} · {name}" if name else title
 
@@ -238,7 +240,9 @@ def artifact_title(artifact: model.Artifact) -> str:
     if title is None:
         return artifact.title or artifact.kind
     part = artifact.title[len(title) :].strip() if artifact.title.lower().startswith(title.lower()) else ""
-    return " · ".join(filter(None, (title, artifact.direction, part if " " not in part else "")))
+    part = part.removeprefix("· ")
+    is_part = " " not in part or model.is_bucket_label(part)
+    return " · ".join(filter(None, (title, artifact.direction, part if is_part else "")))
 
 
 def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Document:

@@ -43,6 +43,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "why values are saved or computed again": ("aot.partition_choices", "cut_hook"),
     "graphs of nested compile regions": ("aot.nested_regions", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
+    "buckets of DistributedDataParallel": ("dynamo.ddp_buckets", "bucket_hook"),
     "what backends ask torch's partitioner": ("backends.partitions", "partitioner_hook"),
     "functions captured ahead of any call": ("dynamo.ahead_of_time", "capture_hook"),
     "functions compiled to be saved": ("dynamo.ahead_of_time", "file_hook"),

@@ -26,7 +26,17 @@ from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildP
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.rows.cut import AtTheEnd, Fallback, FallbackKind, LocalTensor, ResumeFunction, ReturnedStorage
 from fx_explorer.model.rows.front_end import FRONT_END_CALLS, FRONT_END_LIMIT_S, FRONT_ENDS, FrontEnd, FrontEndName
-from fx_explorer.model.rows.graph import AFTER_PASSES, Edge, Frame, Graph, Node, SourceFile, Stack
+from fx_explorer.model.rows.graph import (
+    AFTER_PASSES,
+    Edge,
+    Frame,
+    Graph,
+    Node,
+    SourceFile,
+    Stack,
+    bucket_label,
+    is_bucket_label,
+)
 from fx_explorer.model.rows.guard import (
     GUARD_FILTER,
     NOT_MEASURED,
@@ -240,4 +250,6 @@ __all__ = [
     "Vendor",
     "Verification",
     "WithoutKernel",
+    "bucket_label",
+    "is_bucket_label",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fx_explorer.model import Frame
 from fx_explorer.torch_texts.stacks import parse_stack
 
-_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
+_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
 
 
 @dataclass(frozen=True, slots=True)

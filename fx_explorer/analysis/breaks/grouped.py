@@ -10,6 +10,7 @@ from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost, break_cos
 from fx_explorer.analysis.breaks.cut_tensors import CutTensors
 from fx_explorer.analysis.breaks.library_breaks import BreakInLibrary, in_library, library_files
 from fx_explorer.analysis.breaks.torch_breaks import BreakInTorch, torchs_own
+from fx_explorer.analysis.breaks.wrapper_breaks import BreakInWrapper, wrappers_own
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured_times import break_times
@@ -76,10 +77,15 @@ class DistinctBreak:
     resume_functions: tuple[str, ...] = ()
     """torch's names of the functions made of what comes behind, each once."""
     cost: BreakCost = NO_COST
-    elsewhere: BreakInTorch | BreakInLibrary | None = None
-    """Set where the code that breaks is not the user's: torch's own, which the line calls, or a
-    library's.
+    elsewhere: BreakInTorch | BreakInLibrary | BreakInWrapper | None = None
+    """Set where the code that breaks is not the user's: torch's own, which the line calls, a
+    library's, or that of DistributedDataParallel around the model.
     """
+
+    @property
+    def is_wrappers(self) -> bool:
+        """Return whether DistributedDataParallel makes it, so that the user has nothing to change."""
+        return isinstance(self.elsewhere, BreakInWrapper)
 
     @property
     def in_words(self) -> str:
@@ -89,14 +95,16 @@ class DistinctBreak:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Return the sort key: the costliest break first, breaks in Python's own library last."""
+        """Return the sort key: the costliest break first, breaks in Python's own library and around the
+        model last.
+        """
         is_pythons_own = isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
-        return not is_pythons_own, self.cost.rank
+        return not self.is_wrappers, not is_pythons_own, self.cost.rank
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
-    """Return the costliest breaks first, those in Python's own library last, and ties in the order
-    of their first hits.
+    """Return the costliest breaks first, those in Python's own library and those around the model last,
+    and ties in the order of their first hits.
     """
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):
@@ -127,7 +135,11 @@ class _Known:
         place = place_of_path(self._reader, first.file, first.line)
         chain = self._books.chain(first)
         stack = (*self._callers(first), *chain)
-        elsewhere = torchs_own(self._reader, first, chain) or in_library(first.file, stack, self._libraries)
+        elsewhere = (
+            wrappers_own(self._reader, first, chain)
+            or torchs_own(self._reader, first, chain)
+            or in_library(first.file, stack, self._libraries)
+        )
         return DistinctBreak(
             registry_id=first.registry_id,
             reason=first.reason,

@@ -67,7 +67,11 @@ def kind_in_words(kernel: model.Kernel) -> str:
 
 def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return what a conditional, a loop or a region runs: the names of each graph's kernels."""
-    labels = {graph.name: graph.label for graph in reader.rows(model.Graph, compilation=kernel.compilation) if graph.label}
+    labels = {
+        graph.name: graph.label
+        for graph in reader.rows(model.Graph, compilation=kernel.compilation)
+        if graph.label and graph.name
+    }
     inside = reader.rows(model.Kernel, compilation=kernel.compilation, direction=kernel.direction)
     told = []
     for name in kernel.runs:

@@ -27,6 +27,18 @@ def plain_function(function: str) -> str:
     return f"rest of {_plain_lambda(f'{prefix}{name}')} after line {line}"
 
 
+_DECORATED = re.compile(r"(?P<inner>[^\s()]+) \([^()]*\)$")
+
+
+def called_function(function: str) -> str:
+    """Return the function as it is called in a sentence: ``Net.forward()``, also for one that a decorator
+    was put around (``Net.forward (no_grad)``); what is no function of its own has no brackets.
+    """
+    decorated = _DECORATED.match(function)
+    told = plain_function(decorated["inner"] if decorated else function)
+    return told if " " in told else f"{told}()"
+
+
 def _plain_lambda(function: str) -> str:
     around, _, own = function.rpartition(".")
     # torch writes ``_lambda_`` where the name has to be an identifier.

@@ -31,6 +31,7 @@ from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.facts.break_facts import break_fact, costliest_fact, look_at, stopped_by
+from fx_explorer.analysis.overview.facts.bucket_facts import bucket_facts
 from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
@@ -83,7 +84,8 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     facts = [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
-        *_graphs(reader, figures),
+        *_graphs(reader, figures, broken),
+        *bucket_facts(reader),
         *children_facts(reader),
         *nested_region_facts(reader),
         *_changed_by_hand(reader),
@@ -112,7 +114,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
 # graphs
 
 
-def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
+def _graphs(reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]) -> Iterator[Fact]:
     """Yield what was not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
     for compilation in compilations:
@@ -130,6 +132,9 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     if figures.graphs == 1 and not figures.graph_breaks:
         what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
+    elif broken and all(one.is_wrappers for one in broken):
+        text = f"The code became {found}. None of your lines cuts it: torch's DistributedDataParallel breaks around it."
+        yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
         text = f"The code became {found}: it was cut at {lines}, listed below."

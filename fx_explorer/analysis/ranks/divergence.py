@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.functions import called_function
 from fx_explorer.analysis.ranks.alignment import Pair, aligned
 from fx_explorer.analysis.ranks.finding import ASPECTS, Aspect, Finding
 from fx_explorer.analysis.ranks.groups import RankGroup, noted_parts
@@ -193,7 +193,8 @@ def cache_in_words(event: str) -> str:
 
 
 def _function(one: CompilationSummary) -> str:
-    return f"{plain_function(one.function) or 'a function'}() at {in_file(one.file, one.line)}" if one.file else f"[{one.name}]"
+    told = called_function(one.function) if one.function else "a function"
+    return f"{told} at {in_file(one.file, one.line)}" if one.file else f"[{one.name}]"
 
 
 def _short(error: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.functions import called_function
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.naming.values import InputNames
 from fx_explorer.analysis.nodes import value_text
@@ -246,8 +246,8 @@ def _results(finding: Finding, sides: Sides) -> Finding | None:
 
 
 def _function(finding: Finding) -> str:
-    name = plain_function(finding.function)
-    return f"{name}() at {in_file(finding.file, finding.line)}" if name and finding.file else name or "the compiled code"
+    name = called_function(finding.function) if finding.function else ""
+    return f"{name} at {in_file(finding.file, finding.line)}" if name and finding.file else name or "the compiled code"
 
 
 _EXPLAIN: dict[Aspect, Callable[[Finding, Sides], Finding | None]] = {

@@ -17,7 +17,7 @@ from fx_explorer.analysis.ranks.fingerprints import short_target
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
 
-_NOTED_LINE = re.compile(r"^(?P<code>.*?)\s*# (?P<file>[^\s#]+):(?P<line>\d+) in (?P<function>\S+)")
+_NOTED_LINE = re.compile(r"^(?P<code>.*?)\s*# (?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)")
 
 _DECIDES = re.compile(r"(?:if|elif|while|assert|for)\b")
 

@@ -186,5 +186,7 @@ def _unknown_end(reader: SessionReader, compilations: Sequence[CompilationSummar
     outcome = reader.meta("outcome")
     if outcome is None or model.Outcome.from_json(outcome).kind in _CUT_SHORT:
         return "its capture did not come to its end"
+    if not log:
+        return ""  # a capture knows that the program came to its end, whatever torch wrote of a compilation
     running = [one for one in compilations if not one.has_ended]
     return f"[{running[-1].name}] has no end in it" if running else ""

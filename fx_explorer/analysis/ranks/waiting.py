@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.functions import called_function
 from fx_explorer.analysis.ranks.rank_words import rank_words
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary, began_together
 from fx_explorer.analysis.words import in_file, seconds
@@ -39,7 +39,7 @@ class Wait:
 
     @property
     def in_words(self) -> str:
-        where = f"{plain_function(self.function)}() at {in_file(self.file, self.line)} [{self.compilation}]"
+        where = f"{called_function(self.function)} at {in_file(self.file, self.line)} [{self.compilation}]"
         if self.never:
             verb = "waits" if len(self.waiting) == 1 else "wait"
             it = "it" if len(self.never) == 1 else "they"

@@ -37,7 +37,11 @@ class RegionUse:
 def region_uses(reader: SessionReader) -> list[RegionUse]:
     """Return the nested regions of the variants in use, in the order in which Dynamo met them."""
     used = in_use(reader)
-    graphs = [g for g in reader.rows(model.Graph) if g.label and (used is None or g.id in used.graphs)]
+    graphs = [
+        g
+        for g in reader.rows(model.Graph)
+        if g.label and not model.is_bucket_label(g.label) and (used is None or g.id in used.graphs)
+    ]
     groups = dict.fromkeys((g.compilation, g.label) for g in graphs if g.stage == "dynamo")
     return [_use(reader, [g for g in graphs if (g.compilation, g.label) == group]) for group in groups]
 

@@ -83,7 +83,9 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
             with recording.noting(f"the graph of region {segment.subgraph}", "forward"):
                 _add_region(recording, segment, module)
             return compile_graph(module, *args, **kwargs)
-        with recording.here.compiling(direction):
+        # The backward of a bucket is compiled when it first runs, and torch is in no bucket then.
+        own = recording.here.inside(segment) if segment.bucket else contextlib.nullcontext()
+        with own, recording.here.compiling(direction):
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
             try:
@@ -130,7 +132,7 @@ def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.Grap
     if direction == "backward":
         recorded = recording.add_graph(module, "backward", direction)
     else:
-        recorded = recording.add_graph(module, "forward", direction, results=results_of(module))
+        recorded = recording.add_graph(module, "forward", direction, results=() if segment.bucket else results_of(module))
     segment.aot[direction] = recorded
     earlier = segment.joint_after_passes or segment.joint
     recording.writer.add_all(copied_links(recorded, earlier) if earlier else traced_links(recorded, segment))

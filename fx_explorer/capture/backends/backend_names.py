@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from fx_explorer.capture.backends.users_backend import users_backend
 from fx_explorer.highlight import printable
 
 _IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
@@ -25,6 +26,7 @@ def backend_name(compiler: Any) -> str:
     """Return ``inductor`` for torch's own wrapper, the name that the user gave for a registered
     backend or one of a file, else that of the function; empty when none is known.
     """
+    compiler = users_backend(compiler)
     inner = getattr(compiler, "_torchdynamo_orig_backend", None)
     if inner is not None and inner is not compiler:
         return backend_name(inner)

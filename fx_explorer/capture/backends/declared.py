@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.backends.registry import Registry
+from fx_explorer.capture.backends.users_backend import users_backend
 from fx_explorer.capture.recording.rows.error_lines import one_line
 
 NAME = "operator_support"
@@ -61,7 +62,7 @@ def functions_of(backend: Any) -> Iterator[Any]:
     that it gives to AOTAutograd.
     """
     seen: list[int] = []
-    pending = [backend]
+    pending = [users_backend(backend)]
     while pending:
         one = pending.pop(0)
         if one is None or id(one) in seen:

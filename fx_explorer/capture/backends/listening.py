@@ -7,29 +7,26 @@ asks for.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import torch
 import torch._dynamo.config
-import torch._dynamo.utils
 
 from fx_explorer import publishing
 from fx_explorer.capture.backends.given import Problems, bounded_text, content_of, lines_of, name_of
 from fx_explorer.capture.backends.published_links import KnownNodes, graph_links, line_nodes
 from fx_explorer.capture.backends.runs import add_run
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.patching import configured, patched
+from fx_explorer.capture.torch_compat.logged_options import logged_as
+from fx_explorer.capture.torch_compat.patching import configured
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.lexing import LANGUAGES
 from fx_explorer.model import DIRECTIONS, Direction, Notice, PublishedStage
 
 _IGNORED = "ignore_logging_functions"
 """Option of torch._dynamo: functions whose calls in compiled code are left out of it."""
-
-_LOGGED = "_get_dynamo_config_for_logging"
-"""What torch logs of its options with the metrics of a compilation (torch/_dynamo/utils.py)."""
 
 
 @contextlib.contextmanager
@@ -50,21 +47,9 @@ def _left_out_of_traces() -> Iterator[None]:
     if not hasattr(config, _IGNORED):
         yield
         return
-    theirs = getattr(config, _IGNORED)
+    before = getattr(config, _IGNORED)
     ours = {publishing.publish, publishing.publish_run, publishing.is_looked_at}
-
-    def without_ours(original: Callable[[], str | None]) -> Callable[[], str | None]:
-        def logged() -> str | None:
-            with config.patch({_IGNORED: theirs}):
-                return original()
-
-        return logged
-
-    # What torch logs of its options after every compilation is to be what it would log without us. Up to 2.12 it
-    # sorts this one, and functions have no order: it printed a traceback and lost its metrics of the compilation.
-    is_logged = hasattr(torch._dynamo.utils, _LOGGED)
-    logging = patched(torch._dynamo.utils, _LOGGED, without_ours) if is_logged else contextlib.nullcontext()
-    with configured(config, {_IGNORED: theirs | ours}), logging:
+    with logged_as({_IGNORED: before}), configured(config, {_IGNORED: before | ours}):
         yield
 
 

@@ -27,13 +27,15 @@ def qualified_name(code: CodeType) -> str:
 
 def name_of_compiled(code: CodeType) -> str:
     """Return the name of what Dynamo compiles: ``Net.forward``, and ``Net.forward (no_grad)`` for the
-    function that the decorator ``no_grad`` put around it.
+    function that the decorator ``no_grad`` put around it. A class that puts one around the methods of its
+    subclasses (``Base.__init_subclass__``) is named alone.
     """
     own = qualified_name(code)
     if not code.co_freevars or _LOCALS not in own:
         return own
     inner = inner_function(code, _variables(sys._getframe(1), code))
-    return f"{inner} ({own.split('.<locals>')[0]})" if inner else own
+    around = own.split(_LOCALS[:-1])[0].removesuffix(".__init_subclass__").removesuffix(".__set_name__")
+    return f"{inner} ({around})" if inner else own
 
 
 def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:

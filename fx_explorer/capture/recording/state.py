@@ -291,6 +291,8 @@ class Recording:
         live = list(module.graph.nodes)
         rows = [graphs.node_row(node, self.sources) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
+        if not label and self.here.segment is not None:
+            label = self.here.segment.bucket
         graph = Graph(0, self.variant_id(), stage, direction, name, parent, call_count=calls, label=label, results=results)
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from fx_explorer.capture.backends.users_backend import users_backend
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment
 from fx_explorer.capture.torch_compat.versions import prints_subclasses_it_compiles
 
@@ -39,7 +40,8 @@ def _is_no_programs(compiler: Callable[..., Any]) -> bool:
     """Return whether the backend comes with torch or from us, and its options name no functions of
     the program's.
     """
-    backend = getattr(compiler, "_torchdynamo_orig_backend", compiler)
+    asked_for = users_backend(compiler)
+    backend = getattr(asked_for, "_torchdynamo_orig_backend", asked_for)
     backend = getattr(backend, "compiler_fn", backend)
     options = getattr(backend, "config", None)
     is_plain = not (isinstance(options, dict) and any(map(callable, options.values())))

@@ -20,6 +20,7 @@ from fx_explorer.command_line.narration.being_compiled import BeingCompiled
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.model import CaptureRequest, Graph, GraphBreak, Kernel, Outcome, SupportReport
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.breaks import break_count
 from fx_explorer.session.queries.compilations import has_compiled
 
 NOTHING_COMPILED = 2
@@ -165,12 +166,15 @@ def support_words(session: Path) -> list[str]:
 
 
 def amounts(session: Path, elapsed_s: float) -> str:
-    """Say how long a capture took and how much it found: ``in 9.1 s: 2 graphs, 1 graph break, 14 kernels``."""
+    """Say how long a capture took and how much it found: ``in 9.1 s: 2 graphs, 1 graph break, 14 kernels``;
+    of breaks that were hit more than once, ``2 graph breaks (hit 3 times)``.
+    """
     with SessionReader(session) as reader:
         graphs = reader.count(Graph, stage="dynamo")
+        places, hits = break_count(reader), reader.count(GraphBreak)
         found = [
             counted(graphs, "graph"),
-            counted(reader.count(GraphBreak), "graph break"),
+            counted(places, "graph break") + (f" (hit {hits} times)" if hits > places else ""),
             counted(reader.count(Kernel), "kernel"),
         ]
     return f"in {seconds(elapsed_s)}: {', '.join(found)}"

@@ -42,6 +42,18 @@ class SourceFile:
 AFTER_PASSES = "after passes"
 """The name of a joint graph as Inductor's passes left it, recorded where they changed something."""
 
+_BUCKET = "bucket "
+
+
+def bucket_label(number: int, count: int) -> str:
+    """Return the label of the graphs of a bucket that DDPOptimizer made, numbered from 1 as the forward runs."""
+    return f"{_BUCKET}{number} of {count}"
+
+
+def is_bucket_label(label: str) -> bool:
+    """Return whether a label is that of a bucket, and not of a nested compile region."""
+    return label.startswith(_BUCKET)
+
 
 @dataclass(frozen=True, slots=True)
 class Graph:
@@ -65,8 +77,8 @@ class Graph:
     call_count: int = 0
     """Nodes that compute or select something: call_function, call_method, call_module."""
     label: str = ""
-    """The user's function of a nested compile region, ``Block.forward`` or ``gate``; empty for
-    other graphs.
+    """The user's function of a nested compile region, ``Block.forward`` or ``gate``; the bucket of
+    DDPOptimizer's that the graph is of, ``bucket 1 of 2``; empty for other graphs.
     """
     results: tuple[int, ...] = ()
     """For each output of AOTAutograd's forward or inference graph, which result of Dynamo's graph it

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fx_explorer.model import Artifact, ArtifactKind, Compilation, Direction, Failure, Frame, Metric, Span, Stage, Status
+from fx_explorer.readers.torch_trace.bucket_records import Buckets
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
@@ -72,6 +73,7 @@ class Compilations:
         """Whether texts of records stay in the log."""
         self.parts: dict[int, str] = {}
         """The part of its graph that a compilation is at, where parts are compiled by themselves: row's id → name."""
+        self._buckets = Buckets()
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -91,7 +93,13 @@ class Compilations:
         if self._first_s is None:
             self._first_s = record.seconds
         if record.compilation:
-            self.of(record).attempt = record.attempt
+            state = self.of(record)
+            state.attempt = record.attempt
+            bucket = self._buckets.follow(record)
+            if bucket:
+                self.parts[state.row.id] = bucket
+            elif bucket is not None:
+                self.parts.pop(state.row.id, None)
 
     def of(self, record: Record) -> State:
         """Return the compilation that a record is about."""

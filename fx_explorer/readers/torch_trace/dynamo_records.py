@@ -38,7 +38,7 @@ _EVENTS: dict[str, SymbolEventKind] = {
 EXPORT = "torch.export"
 """Name of the compilation that stands for an exported program."""
 
-_NOTED_LINE = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in \S+")
+_NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
 
 
 class DynamoRecords:

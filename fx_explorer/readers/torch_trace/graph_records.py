@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from fx_explorer.model import AFTER_PASSES, Direction, Frame, Graph, Link, Node, Stage
+from fx_explorer.model import AFTER_PASSES, Direction, Frame, Graph, Link, Node, Stage, is_bucket_label
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
@@ -44,6 +44,33 @@ class GraphsOfCompilation:
     """The inputs of AOTAutograd's graphs."""
     post_grad_records: dict[Direction, str] = field(default_factory=dict)
     """Which of torch's two records gave the graph after Inductor's passes."""
+    buckets: dict[str, GraphsOfCompilation] = field(default_factory=dict)
+    """Those of each bucket that DDPOptimizer cut Dynamo's graph into."""
+    bucket: str = ""
+    """The bucket that was read last; empty where there is none."""
+
+    def go_to(self, bucket: str) -> None:
+        """Let what is read from here on be of this bucket, which is made of Dynamo's graph."""
+        self.bucket = bucket
+        whole: tuple[Stage, Direction] = ("dynamo", "")
+        self.buckets.setdefault(bucket, GraphsOfCompilation({whole: self.by_stage.get(whole, {})}))
+
+    def go_to_backward(self, inputs: tuple[str, ...]) -> None:
+        """Go to the bucket whose backward has these inputs, or most of them, and was not lowered yet; of several the last,
+        since backwards run from the last bucket to the first. A backward is compiled when it first runs, and its record
+        names no bucket.
+        """
+        waiting = [one for one, known in reversed(self.buckets.items()) if ("post_grad", "backward") not in known.by_stage]
+        self.bucket = min(
+            waiting or self.buckets,
+            key=lambda one: len(set(inputs) ^ set(self.buckets[one].inputs.get("backward", ()))),
+            default="",
+        )
+
+    @property
+    def at_hand(self) -> GraphsOfCompilation:
+        """Return those of the bucket that was read last; all, where there are no buckets."""
+        return self.buckets.get(self.bucket, self)
 
 
 class GraphRecords:
@@ -61,6 +88,14 @@ class GraphRecords:
         return dict.fromkeys(STAGE_OF, self._graph)
 
     def of(self, compilation: int) -> GraphsOfCompilation:
+        """Return the graphs of a compilation, or of the bucket of it that was read last."""
+        return self._whole(compilation).at_hand
+
+    def bucket(self, compilation: int) -> str:
+        """Return the bucket that was read last; empty where there is none."""
+        return self._whole(compilation).bucket
+
+    def _whole(self, compilation: int) -> GraphsOfCompilation:
         found = self._graphs.setdefault(compilation, GraphsOfCompilation())
         self._graphs.move_to_end(compilation)
         while len(self._graphs) > MOST_AT_HAND:
@@ -83,8 +118,14 @@ class GraphRecords:
         found = read_graphs(record.payload)
         if not found:
             raise ValueError("a graph without a class")
-        graph, known = found[0], self.of(compilation)
+        graph, whole = found[0], self._whole(compilation)
         inputs = tuple(node.name for node in graph.nodes if node.op == "placeholder")
+        part = record.subgraph or self._compilations.parts.get(compilation, "")
+        if is_bucket_label(part):
+            whole.go_to(part)
+        elif stage == "post_grad":
+            whole.go_to_backward(inputs)
+        known = whole.at_hand
         if stage == "post_grad":
             direction = _closest(inputs, known.inputs)
             if known.post_grad_records.setdefault(direction, record.name) != record.name:
@@ -100,7 +141,7 @@ class GraphRecords:
         if stage in ("dynamo", "forward"):
             frames = [node.frame for node in graph.nodes if node.frame]
             self._compilations.name_after(record, self._places.user_frame(frames[:1]))
-        ids = self._add(graph, Graph(0, compilation, stage, direction, name), is_backward)
+        ids = self._add(graph, Graph(0, compilation, stage, direction, name, label=whole.bucket), is_backward)
         if name:
             return
         known.by_stage[stage, direction] = ids
@@ -130,7 +171,9 @@ class GraphRecords:
         nodes = [self._node(node, is_backward, children, graph) for node in graph.nodes]
         calls = sum(node.op.startswith("call_") for node in nodes)
         placed = self._writer.add_graph(
-            Graph(0, row.compilation, row.stage, row.direction, row.name, row.parent, call_count=calls), nodes, graph.edges()
+            Graph(0, row.compilation, row.stage, row.direction, row.name, row.parent, call_count=calls, label=row.label),
+            nodes,
+            graph.edges(),
         )
         for child in graph.children:
             inner = f"{row.name}.{child.name}".strip(".")

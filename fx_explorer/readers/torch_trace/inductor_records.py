@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link
@@ -80,10 +80,12 @@ class InductorRecords:
             self._add(wrapper, "cpp", "inference", read_wrapper(wrapper.payload))
 
     def _add(self, record: Record, language: str, direction: Direction, kernels: Iterable[PrintedKernel]) -> None:
+        compilation = self._compilations.id(record)
+        bucket = self._graphs.bucket(compilation)
+        record = replace(record, subgraph=bucket) if bucket else record
         code = self._compilations.add_artifact(
             record, "output_code", "output_code", "output code", language, record.payload, direction
         )
-        compilation = self._compilations.id(record)
         state = self._compilations.state(record)
         if state:
             state.seen.update(("schedule", "output_code", "kernel"))

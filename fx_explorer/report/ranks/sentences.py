@@ -32,6 +32,8 @@ def headline(ranks: ComparedRanks) -> str:
         return f"There is one rank, {ranks.summaries[0].rank}, and none to hold it against."
     if first is None:
         unknown = [one.rank for one in ranks.summaries if one.unknown_end]
+        if len(unknown) == count:
+            return f"{as_sentence(rank_words(unknown))} did the same, as far as what is there of them goes."
         if unknown:
             told = others_in_words([one.rank for one in ranks.summaries if not one.unknown_end], unknown, count)
             return f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what is there of it goes."
@@ -90,7 +92,7 @@ def group_figures(group: RankGroup) -> str:
     statuses = Counter(one.status for one in group.first.compilations)
     told = [f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]]
     times = sorted(one.compile_s for one in group.members)
-    took = " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1]))))
+    took = " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1])))) if times[-1] else "times unknown"
     count = counted(len(group.first.compilations), "compilation")
     return f"{count}{f' ({listed(told)})' if told else ''}, {took}"
 

@@ -265,19 +265,6 @@ def test_publishing_is_left_out_of_what_dynamo_traces(tmp_path: Path) -> None:
         assert reader.rows(PublishedStage) == []
 
 
-def test_torch_logs_of_its_options_what_it_logs_when_nothing_is_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logged = []
-
-    def as_torch_does_up_to_2_12() -> None:
-        logged.append(sorted(torch._dynamo.config.ignore_logging_functions))  # raises for two functions: they have no order
-
-    monkeypatch.setattr(torch._dynamo.utils, "_get_dynamo_config_for_logging", as_torch_does_up_to_2_12)
-    recorded(tmp_path / "a.fxs", lambda gm, _: gm.forward).close()
-    assert logged == [[]]
-
-
 class TestCalls:
     """How often what a backend made is called."""
 

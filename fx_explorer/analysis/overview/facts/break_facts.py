@@ -18,7 +18,7 @@ def break_fact(one: DistinctBreak, *, advises: bool = True) -> Fact:
     cost = one.cost.in_words if one.cost != NO_COST else ""
     hint = one.hints[0] if one.hints and advises else ""
     detail = " · ".join(part for part in (one.code, cost, hint) if part)
-    return Fact("breaks", "problem", text, detail, one.place, "breaks")
+    return Fact("breaks", "notice" if one.is_wrappers else "problem", text, detail, one.place, "breaks")
 
 
 def look_at(fact: Fact) -> str:

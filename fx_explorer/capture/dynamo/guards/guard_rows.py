@@ -227,7 +227,7 @@ def _user_frame(recording: Recording, stack: list[Any]) -> Any:
     return (outside or stack or [None])[-1]
 
 
-_NOTED_LINE = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in \S+")
+_NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
 
 _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
 """What a source begins with, also inside ``dict(type(L['self']).__dict__)['size']``."""

@@ -78,7 +78,7 @@ def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) 
 def _output_code(recording: Recording, lowered: LoweredKernels, direction: Direction) -> int:
     if not lowered.output_code:
         return 0
-    title = f"output code {lowered.subgraph}".strip()
+    title = f"output code {lowered.subgraph or recording.segment().bucket}".strip()
     artifact = recording.add_artifact(
         "output_code", "output_code", lowered.output_code, title=title, language="python", direction=direction
     )

@@ -20,6 +20,7 @@ from fx_explorer.analysis.log_sessions import (
     compiled_without_dynamo,
     is_debug_directory,
     is_log,
+    is_tritonparse,
     not_decoded,
     tells_breaks,
 )
@@ -65,6 +66,8 @@ SHOWN_AT_MOST = 5
 """Most breaks and recompiles that are listed one by one. The rest is counted, and shown in a
 view.
 """
+
+LAUNCHES_IN = "How often each was launched, with what, and what differed is in the document Launches beside it."
 
 FILTERED = "What a dropped guard looked at is not checked any more. When it changes, the old compiled code runs on."
 
@@ -170,6 +173,10 @@ def _no_graph(reader: SessionReader) -> Fact:
     if is_debug_directory(reader):
         graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(model.Graph, stage="backward", parent=0)
         return Fact("graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs")
+    if is_tritonparse(reader):
+        found = counted(reader.count(model.Kernel), "Triton kernel")
+        text = f"{found} compiled, in {counted(reader.count(model.KernelBuild), 'configuration')}."
+        return Fact("graphs", "good", text, LAUNCHES_IN if reader.count(model.KernelLaunch) else "", view="kernels")
     others = compiled_without_dynamo(reader)
     if others:
         text = f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."

@@ -28,6 +28,7 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
     from fx_explorer.readers.torch_trace.texts import TextsOfLog
+    from fx_explorer.readers.tritonparse import read_tritonparse
 
     if command not in SHOW_LOGS or _tries(arguments):
         raise UsageError(
@@ -41,13 +42,16 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    is_printed = log != STANDARD_INPUT and (log.is_dir() or kind_of_file(log).kind == "torch_logs")
+    kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
+    is_printed = kind in ("directory", "torch_logs")
     if command == "explore" and not output and is_shown and not is_printed:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = place_of_session(log, arguments, until)
     if is_printed:
         (read_directory if log.is_dir() else read_text)(log, session)
+    elif kind == "tritonparse":
+        read_tritonparse(log, session)
     else:
         read_log(log, session, leave_texts=True)
         tell_where_texts_lie(session, TextsOfLog(log))

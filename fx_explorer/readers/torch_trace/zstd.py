@@ -1,4 +1,4 @@
-"""What zstd has packed, unpacked by the package ``zstandard``, little by little."""
+"""What zstd has packed, unpacked little by little."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fx_explorer.errors import SessionError
+from fx_explorer.session.untrusted.zstd import unpacker
 
 PACKED_AT_ONCE = 1 << 10
 """Bytes: zstd can make 32,000 times as much of them."""
@@ -19,18 +20,17 @@ class Unpacked:
     """The content of a file that zstd has packed, in one frame or in several."""
 
     def __init__(self, raw: BinaryIO, log: Path) -> None:
-        """Raises SessionError where the package is missing."""
-        try:
-            import zstandard
-        except ImportError as error:
+        """Raises SessionError where nothing unpacks it."""
+        found = unpacker()
+        if found is None:
             raise SessionError(
                 f"{log} is packed with zstd, which needs the package zstandard: pip install 'fx-explorer[zstd]'. Or unpack it "
                 f"first: unzstd {log}"
-            ) from error
+            )
         self._raw = raw
-        self._unpacker = zstandard.ZstdDecompressor()
-        self._frame = self._unpacker.decompressobj()
-        self._error = zstandard.ZstdError
+        self._begin_frame = found.begin_frame
+        self._frame = found.begin_frame()
+        self._error = found.error
         self._is_within = False
         """Whether the present frame has begun."""
 
@@ -53,5 +53,5 @@ class Unpacked:
             self._is_within = not self._frame.eof
             packed = self._frame.unused_data if self._frame.eof else b""
             if self._frame.eof:
-                self._frame = self._unpacker.decompressobj()
+                self._frame = self._begin_frame()
         return b"".join(found)

@@ -19,6 +19,8 @@ from fx_explorer.model import Notice
 from fx_explorer.readers.torch_trace.growing import GrowingLog
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 from fx_explorer.readers.torch_trace.read_log import LogReading, Progress
+from fx_explorer.readers.tritonparse.read_events import EventReading
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 TOLD_EVERY_S = 0.1
 
@@ -37,6 +39,11 @@ def main() -> int:
         threading.Thread(target=wanted.listen, daemon=True).start()
     teller = Teller()
     try:
+        if log != STANDARD_INPUT and kind_of_file(log).kind == "tritonparse":
+            with EventReading(log, session, tell=teller.tell) as events:
+                events.find()
+                events.finish()
+            return 0
         with LogReading(log, session, leave_texts=True, tell=teller.tell) as reading:
             if "--follow" in sys.argv[3:]:
                 with GrowingLog(log) as growing:

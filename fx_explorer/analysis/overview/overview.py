@@ -290,7 +290,7 @@ def plain_size(source: str) -> str:
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
     directions = kernels_by_direction(reader)
-    for found in directions:
+    for found in directions if not is_tritonparse(reader) else ():  # told above, with their configurations
         yield Fact("kernels", "good", _kernels_text(found), _summed(reader, found.compilations), view="kernels")
     if not directions and reader.meta("outcome") is not None:
         reasons = {((c.missing_stages or {}).get("kernel", ""), c.status == "failed") for c in reader.rows(model.Compilation)}
@@ -383,6 +383,8 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[D
     elif notices:
         first = notices[0]
         yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)
+    elif is_tritonparse(reader):
+        yield Fact("next", "good", "No problem was found. See the kernels, and each of them down to its PTX.", view="kernels")
     elif reader.count(model.Kernel):
         yield Fact("next", "good", "No problem was found. See which of your lines became which kernel.", view="source")
     elif reader.count(model.Graph):

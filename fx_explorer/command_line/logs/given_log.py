@@ -30,7 +30,9 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     from fx_explorer.readers.torch_trace.texts import TextsOfLog
     from fx_explorer.readers.tritonparse import read_tritonparse
 
-    if command not in SHOW_LOGS or _tries(arguments):
+    kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
+    shows = (*SHOW_LOGS, "kernel") if kind == "tritonparse" else SHOW_LOGS
+    if command not in shows or _tries(arguments):
         raise UsageError(
             f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
             f"the log with: fx-explorer {log}"
@@ -42,7 +44,6 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
     is_printed = kind in ("directory", "torch_logs")
     if command == "explore" and not output and is_shown and not is_printed:
         arguments.reads_log = log  # while the app shows what was found

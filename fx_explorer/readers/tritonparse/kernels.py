@@ -75,7 +75,7 @@ class Kernels:
         code = str(source.get("code") or "") or NO_SOURCE
         function = self._function(event, str(metadata.get("name") or "a kernel without a name"), code)
         file = str(source.get("file_path") or "")
-        arguments = _arguments(code)
+        arguments = _arguments(code, function.row.name)
         row = KernelBuild(
             id=0,
             kernel=function.row.id,
@@ -198,17 +198,18 @@ def _named(key: str, arguments: dict[str, bool]) -> str:
     return names[place] if 0 <= place < len(names) else key
 
 
-def _arguments(code: str) -> dict[str, bool]:
-    """Return the arguments of the function that the source defines, and whether each is a ``tl.constexpr``; none for a source
-    that cannot be read.
+def _arguments(code: str, name: str) -> dict[str, bool]:
+    """Return the arguments of the function that the source defines, which may be a whole file, and whether each is a
+    ``tl.constexpr``; none for a source that cannot be read.
     """
     try:
         found = ast.parse(textwrap.dedent(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    functions = (node for node in found.body if isinstance(node, ast.FunctionDef))
-    found_ones = [argument for node in functions for argument in (*node.args.posonlyargs, *node.args.args)]
-    return {one.arg: one.annotation is not None and "constexpr" in ast.unparse(one.annotation) for one in found_ones}
+    functions = [node for node in ast.walk(found) if isinstance(node, ast.FunctionDef)]
+    own = [node for node in functions if node.name == name] or functions
+    arguments = [*own[0].args.posonlyargs, *own[0].args.args] if own else []
+    return {one.arg: one.annotation is not None and "constexpr" in ast.unparse(one.annotation) for one in arguments}
 
 
 def _gpu(metadata: dict[str, Any]) -> str:

@@ -90,7 +90,12 @@ class Launches:
                 for build in function.builds:
                     self._write(build, found)
                 self._compilations.add_artifact(
-                    function.record, "listing", "kernel", f"Launches · {function.row.name}", "text", _in_words(function, found)
+                    function.record,
+                    "listing",
+                    "output_code",
+                    f"Launches · {function.row.name}",
+                    "text",
+                    _in_words(function, found),
                 )
 
     def _take_over(self, kept: _OfKernel, found: _OfKernel, position: int) -> None:

@@ -35,7 +35,7 @@ class Tuning:
             if of_name:
                 title = f"Autotuning · {name}"
                 text = as_text({key: value for key, value in event.fields.items() if key != "stack"})
-                self._compilations.add_artifact(of_name[0].record, "listing", "kernel", title, "json", text)
+                self._compilations.add_artifact(of_name[0].record, "listing", "output_code", title, "json", text)
         self._events.clear()
 
 

@@ -40,7 +40,7 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     elif told.get("format") == "tritonparse":
         has = listed([f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8)
         text = f"{name} is a log of tritonparse: {counted(records, 'event')}{whole}: {has}."
-        yield Fact("run", "notice" if found else "good", text, ONLY_TRITON, view="source")
+        yield Fact("run", "notice" if found else "good", text, ONLY_TRITON, view="kernels")
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")

@@ -13,13 +13,14 @@ from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.log_sessions import (
     compiled_without_dynamo,
     is_debug_directory,
     is_log,
+    is_provenance,
     is_tritonparse,
     not_decoded,
     tells_breaks,
@@ -173,6 +174,9 @@ def _no_graph(reader: SessionReader) -> Fact:
     if is_debug_directory(reader):
         graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(model.Graph, stage="backward", parent=0)
         return Fact("graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs")
+    if is_provenance(reader):
+        named = counted(int((reader.meta("log") or {}).get("records", 0)), "call")
+        return Fact("graphs", "good", f"It says of {named} of kernels and libraries what each computes.", view="source")
     if is_tritonparse(reader):
         found = counted(reader.count(model.Kernel), "Triton kernel")
         text = f"{found} compiled, in {counted(reader.count(model.KernelBuild), 'configuration')}."
@@ -383,6 +387,10 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[D
     elif notices:
         first = notices[0]
         yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)
+    elif is_provenance(reader):
+        table = next(iter(reader.rows(model.Artifact, limit=1)))
+        place = Place(artifact_document(table, "table"))
+        yield Fact("next", "good", "See which operations and lines of your program each kernel computes.", "", place, "source")
     elif is_tritonparse(reader):
         yield Fact("next", "good", "No problem was found. See the kernels, and each of them down to its PTX.", view="kernels")
     elif reader.count(model.Kernel):

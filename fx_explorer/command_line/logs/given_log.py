@@ -24,6 +24,7 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     needs the program, or what only a capture finds out.
     """
     from fx_explorer.readers.debug_directory import read_directory  # not needed for Python files, all of them
+    from fx_explorer.readers.provenance import read_table
     from fx_explorer.readers.torch_logs import read_text
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
@@ -44,13 +45,13 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    is_printed = kind in ("directory", "torch_logs")
-    if command == "explore" and not output and is_shown and not is_printed:
+    short = {"directory": read_directory, "torch_logs": read_text, "provenance": read_table}
+    if command == "explore" and not output and is_shown and kind not in short:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = place_of_session(log, arguments, until)
-    if is_printed:
-        (read_directory if log.is_dir() else read_text)(log, session)
+    if kind in short:
+        short[kind](log, session)
     elif kind == "tritonparse":
         read_tritonparse(log, session)
     else:

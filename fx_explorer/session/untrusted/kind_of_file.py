@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.zstd import unpacker
 
 Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program", "aot_inductor", "archive",
-    "broken_archive", "binary", "log", "torch_logs", "tritonparse", "text",
+    "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "text",
 ]  # fmt: skip
 """``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive of anything else."""
 
@@ -64,7 +64,7 @@ class FileKind:
     @property
     def may_be_python(self) -> bool:
         """Return whether Python could read it as a program."""
-        return self.kind in ("text", "log", "torch_logs", "tritonparse", "empty")
+        return self.kind in ("text", "log", "torch_logs", "tritonparse", "provenance", "empty")
 
     @property
     def is_of_export(self) -> bool:
@@ -98,6 +98,14 @@ _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}
 
 _EVENT = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
 """How a line of tritonparse begins (tritonparse/structured_logging.py, ``TritonJsonFormatter``)."""
+
+_PROVENANCE = FileKind("provenance", "torch's table of what each kernel computes", "Look at it with: fx-explorer {file}")
+
+_TABLE = re.compile(
+    rb'\s*\{\s*(?:"version"\s*:\s*[\d.]+\s*,\s*)?(?:"(?:preToPost|postToPre|cppCodeToPost|postToCppCode)"\s*:|'
+    rb'"[^"\n]+"\s*:\s*\{\s*"(?:stack_traces|post_grad_nodes|pre_grad_nodes)"\s*:\s*\[)'
+)
+"""How ``kernel_information.json`` and ``inductor_provenance_tracking_node_mappings.json`` begin (torch/_inductor/debug.py)."""
 
 _CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
 
@@ -219,6 +227,8 @@ def program_of(names: set[str]) -> str:
 def _text(file: Path, start: bytes) -> FileKind:
     if log := _kind_of_log(start):
         return log
+    if _TABLE.match(start):
+        return _PROVENANCE
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):
         return FileKind("text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}")
     return FileKind("text", "JSON" if _is_json(start) else "text")

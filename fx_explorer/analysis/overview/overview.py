@@ -34,6 +34,7 @@ from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.facts.break_facts import break_fact, costliest_fact, look_at, stopped_by
 from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
+from fx_explorer.analysis.overview.facts.cuda_graph_facts import cuda_graph_facts
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
@@ -101,6 +102,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *_memory(reader),
         *_time(reader),
         *cache_facts(reader),
+        *cuda_graph_facts(reader),
         *ledger_facts(reader),
         *bench_facts(reader),
         *front_end_facts(reader),

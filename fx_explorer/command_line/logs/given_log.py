@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.logs.followed_log import is_on_terminal
+from fx_explorer.command_line.logs.progress import LogProgress
 from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -50,13 +51,14 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = place_of_session(log, arguments, until)
-    if kind in short:
-        short[kind](log, session)
-    elif kind == "tritonparse":
-        read_tritonparse(log, session)
-    else:
-        read_log(log, session, leave_texts=True)
-        tell_where_texts_lie(session, TextsOfLog(log))
+    with LogProgress(sys.stderr) as progress:
+        if kind in short:
+            short[kind](log, session)
+        elif kind == "tritonparse":
+            read_tritonparse(log, session, tell=progress.tell)
+        else:
+            read_log(log, session, leave_texts=True, tell=progress.tell)
+            tell_where_texts_lie(session, TextsOfLog(log))
     if output is None:
         return session
     copy_session(session, output)

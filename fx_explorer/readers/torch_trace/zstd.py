@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from fx_explorer.errors import SessionError
 from fx_explorer.session.untrusted.zstd import unpacker
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 PACKED_AT_ONCE = 1 << 10
 """Bytes: zstd can make 32,000 times as much of them."""
@@ -43,6 +47,10 @@ class Unpacked:
             raise CutOffError
         return b""
 
+    def as_file(self) -> io.BufferedReader:
+        """Return the same as a file that can be read by lines."""
+        return io.BufferedReader(_AsRaw(self))
+
     def _unpacked(self, packed: bytes) -> bytes:
         found = []
         while packed:
@@ -55,3 +63,25 @@ class Unpacked:
             if self._frame.eof:
                 self._frame = self._begin_frame()
         return b"".join(found)
+
+
+class _AsRaw(io.RawIOBase):
+    """What is unpacked, as much at once as there is room for."""
+
+    def __init__(self, unpacked: Unpacked) -> None:
+        super().__init__()
+        self._unpacked = unpacked
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Buffer, /) -> int:
+        """Fill the room. Raises CutOffError."""
+        if not self._rest:
+            self._rest = memoryview(self._unpacked.read1(0))
+        target = memoryview(room).cast("B")
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count

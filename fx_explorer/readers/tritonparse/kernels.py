@@ -157,7 +157,7 @@ class Kernels:
             level = file.rpartition(".")[2]
             is_there = isinstance(text, str) and not (text.startswith("<") and "\n" not in text.strip())
             if level in LEVELS and is_there:
-                named: Level = level  # type: ignore[assignment]
+                named: Level = level
                 levels[level] = add_level(self._writer, function.row, named, text)
             elif level != "json" or not is_there:  # the JSON is the metadata
                 title = f"{level} · {function.row.name} · {build.shown_options}"

@@ -86,16 +86,17 @@ class Launches:
             self._take_over(self._known[build.function.row.id], found, build.row.position)
         self._waiting.clear()
         for function in self._kernels.functions:
-            if found := self._known.get(function.row.id):
+            launched = self._known.get(function.row.id)
+            if launched:
                 for build in function.builds:
-                    self._write(build, found)
+                    self._write(build, launched)
                 self._compilations.add_artifact(
                     function.record,
                     "listing",
                     "output_code",
                     f"Launches · {function.row.name}",
                     "text",
-                    _in_words(function, found),
+                    _in_words(function, launched),
                 )
 
     def _take_over(self, kept: _OfKernel, found: _OfKernel, position: int) -> None:

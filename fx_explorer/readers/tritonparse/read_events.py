@@ -12,7 +12,8 @@ from fx_explorer.model import Outcome
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.opened import lines_of, opened
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.torch_trace.read_log import MALFORMED, SEEN_AFTER_S, Progress
+from fx_explorer.readers.torch_trace.progress import Progress
+from fx_explorer.readers.torch_trace.read_log import MALFORMED, SEEN_AFTER_S
 from fx_explorer.readers.torch_trace.records import Damage, Record
 from fx_explorer.readers.tritonparse.events import Event, as_text, events
 from fx_explorer.readers.tritonparse.kernels import TRITON, Kernels
@@ -27,9 +28,9 @@ MOST_DOCUMENTS = 2_000
 """Events that become documents of their own; of more, it is counted how many there are."""
 
 
-def read_tritonparse(log: Path, session: Path) -> None:
-    """Write the session of a log. Raises SessionError for one that cannot be read at all."""
-    with EventReading(log, session) as reading:
+def read_tritonparse(log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None) -> None:
+    """Write the session of a log. ``tell`` hears how far it is. Raises SessionError for one that cannot be read at all."""
+    with EventReading(log, session, tell=tell) as reading:
         reading.find()
         reading.finish()
 

@@ -42,6 +42,7 @@ def write_package_session(archive: Pt2Archive, session: Path) -> None:
         name = archive.path.name
         target = {"name": name, "kind": "package", "file": str(archive.path.absolute()), "object": "", "train": False}
         writer.set_meta("target", {**target, "parameters": 0})
+        writer.set_meta("build", True)  # whoever made the package built it
         for model in archive.models():
             _add_model(writer, archive, model)
         writer.set_meta("outcome", Outcome("finished").to_json())

@@ -12,6 +12,10 @@ NOTHING_SAVED = (
 NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Capture the program with --build to see that."
 
 
+WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance")
+"""What torch or Triton writes with nothing of Dynamo in it."""
+
+
 def is_log(reader: SessionReader) -> bool:
     """Return whether the session was made of a TORCH_TRACE log, and of no run."""
     return (reader.meta("target") or {}).get("kind") == "log"
@@ -22,17 +26,27 @@ def is_debug_directory(reader: SessionReader) -> bool:
     return (reader.meta("log") or {}).get("format") == "debug_directory"
 
 
+def is_tritonparse(reader: SessionReader) -> bool:
+    """Return whether the session was made of a log of tritonparse, which has Triton's kernels and nothing of torch's stages."""
+    return (reader.meta("log") or {}).get("format") == "tritonparse"
+
+
+def is_provenance(reader: SessionReader) -> bool:
+    """Return whether the session was made of one of torch's tables of what each kernel computes."""
+    return (reader.meta("log") or {}).get("format") == "provenance"
+
+
 def tells_breaks(reader: SessionReader) -> bool:
     """Return whether a session without graph breaks is one of a program without them: not where they were not written."""
     told = reader.meta("log") or {}
-    if not is_log(reader) or told.get("format") not in ("debug_directory", "torch_logs"):
+    if not is_log(reader) or told.get("format") not in (*WITHOUT_DYNAMO, "torch_logs"):
         return True
     return "graph_breaks" in (told.get("kinds") or {})
 
 
 def compiled_without_dynamo(reader: SessionReader) -> list[str]:
     """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``, ``torch.export``."""
-    if not is_log(reader) or is_debug_directory(reader):
+    if not is_log(reader) or (reader.meta("log") or {}).get("format") in WITHOUT_DYNAMO:
         return []
     return list(dict.fromkeys(row.name.partition("#")[0] for row in reader.rows(model.Compilation) if "/" not in row.name))
 

@@ -20,7 +20,7 @@ from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import tell_where_texts_lie
 
-READ = "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.torch_trace.beside import main; sys.exit(main())"
+READ = "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.beside import main; sys.exit(main())"
 """The modules of this process, whatever lies in the directory that it was started in."""
 
 STOPPED = "The reading of the log was stopped; what was found until then is kept."

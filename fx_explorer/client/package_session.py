@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from fx_explorer import __version__
-from fx_explorer.model import Artifact, Compilation, Outcome
+from fx_explorer.model import Artifact, Compilation, Kernel, KernelCall, Outcome
+from fx_explorer.readers.provenance.in_words import TITLE, in_words
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.untrusted.pt2_archive import Pt2Archive
 from fx_explorer.session.untrusted.zip_archive import Member
+from fx_explorer.torch_texts.aot_wrapper import read_wrapper
+from fx_explorer.torch_texts.provenance import KERNEL_INFORMATION, read_provenance
 
 LANGUAGES = {
     ".cpp": "cpp",
@@ -37,6 +42,7 @@ def write_package_session(archive: Pt2Archive, session: Path) -> None:
         name = archive.path.name
         target = {"name": name, "kind": "package", "file": str(archive.path.absolute()), "object": "", "train": False}
         writer.set_meta("target", {**target, "parameters": 0})
+        writer.set_meta("build", True)  # whoever made the package built it
         for model in archive.models():
             _add_model(writer, archive, model)
         writer.set_meta("outcome", Outcome("finished").to_json())
@@ -49,9 +55,48 @@ def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
     row = Compilation(0, model, 0, 0, model, file, 0, status="ok", backend="aot_inductor", missing_stages=missing)
     compilation = writer.add(row)
     shown = sorted((one for one in members if _suffix(one) in LANGUAGES), key=_order)[:MOST_SHOWN]
+    code = Code()
     for member, text in zip(shown, archive.texts(shown), strict=True):
-        _add_text(writer, compilation, _title(member), text, _suffix(member))
+        artifact = _add_text(writer, compilation, _title(member), text, _suffix(member))
+        code.take(member, artifact, text)
+    code.write(writer, compilation)
     _add_text(writer, compilation, "Files of the package", _listing(archive, members), ".txt")
+
+
+@dataclass(slots=True)
+class Code:
+    """The wrapper of a model with its kernels, and torch's table of what each computes."""
+
+    artifact: int = 0
+    wrapper: str = ""
+    kernels: str = ""
+    table: str = ""
+
+    def take(self, member: Member, artifact: int, text: str) -> None:
+        name = PurePosixPath(member.name).name
+        if name.endswith(".wrapper.cpp") and not self.artifact:
+            self.artifact, self.wrapper = artifact, text
+        elif name.endswith(".kernel.cpp"):
+            self.kernels += text
+        elif name == KERNEL_INFORMATION:
+            self.table = text
+
+    def write(self, writer: SessionWriter, compilation: int) -> None:
+        """Add the kernels, each with its calls in the wrapper, and the table in words."""
+        called_in: dict[str, int] = {}
+        for position, one in enumerate(read_wrapper(self.wrapper, self.kernels)):
+            source = 0
+            if one.source:
+                lines = one.source.removesuffix("\n").count("\n") + 1
+                row = Artifact(0, compilation, "kernel", "kernel", "", one.name, one.language, writer.text(one.source), lines)
+                source = writer.add(row)
+            kernel = Kernel(0, compilation, "", position, one.name, one.language, source, self.artifact, one.first_line)
+            number = writer.add(kernel)
+            writer.add_all(KernelCall(0, number, i, call.line) for i, call in enumerate(one.calls))
+            called_in |= {call.handle: call.line for call in one.calls if call.handle}
+        if self.table:
+            with contextlib.suppress(ValueError):  # the JSON is among the texts, as it is
+                _add_text(writer, compilation, TITLE, in_words(read_provenance(self.table), called_in), ".txt")
 
 
 def _suffix(member: Member) -> str:
@@ -69,19 +114,19 @@ def _title(member: Member) -> str:
     """Return ``Wrapper · c4mw….cpp``: the names begin with a hash, which is shortened."""
     name = PurePosixPath(member.name).name
     stem, _, rest = name.partition(".")
-    short = f"{stem[:8]}….{rest}" if len(stem) > 16 else name
+    short = f"{stem[:8]}….{rest}" if len(stem) > 16 and name != KERNEL_INFORMATION else name
     kind = (
         "Metadata" if name.endswith(".json") else "Wrapper" if ".wrapper." in name else "Kernels" if ".kernel." in name else ""
     )
     return f"{kind} · {short}" if kind else short
 
 
-def _add_text(writer: SessionWriter, compilation: int, title: str, text: str, suffix: str) -> None:
+def _add_text(writer: SessionWriter, compilation: int, title: str, text: str, suffix: str) -> int:
     if suffix == ".json":
         text = _indented(text)
     lines = text.removesuffix("\n").count("\n") + 1
     language = LANGUAGES[suffix]
-    writer.add(Artifact(0, compilation, "listing", "output_code", "", title, language, writer.text(text), lines))
+    return writer.add(Artifact(0, compilation, "listing", "output_code", "", title, language, writer.text(text), lines))
 
 
 def _indented(text: str) -> str:

@@ -60,7 +60,7 @@ def _resolved(command: str, target: str, arguments: argparse.Namespace, until: c
         return given_log(command, file, arguments, until)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
-    if kind_of_file(file).kind in ("log", "torch_logs"):
+    if kind_of_file(file).kind in ("log", "torch_logs", "tritonparse", "provenance"):
         return given_log(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:

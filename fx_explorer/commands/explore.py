@@ -45,6 +45,7 @@ examples:
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
   fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
+  fx-explorer dedicated_log_triton_trace.ndjson          what tritonparse wrote of Triton's kernels
   fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
   fx-explorer /tmp/trace                                 the TORCH_TRACE logs of a job's ranks, side by side
 """
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "target",
         metavar="TARGET",
         help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, a TORCH_TRACE log (- for one "
-        "that comes from another program), or a directory of logs",
+        "that comes from another program), printed TORCH_LOGS, a log of tritonparse, a debug directory, or a directory of logs",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"

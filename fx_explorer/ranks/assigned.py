@@ -25,9 +25,9 @@ class Assigned:
 def assigned(files: Sequence[ReadFile]) -> Assigned:
     """Give each file its rank. Of several files of one rank, that which began to compile last is taken."""
     left_out = [
-        OtherFile(Path(one.path), _why_unread(one), is_unread=True) for one in files if one.summary is None or _is_mixed(one)
+        OtherFile(Path(one.path), _why_unread(one), is_unread=True) for one in files if one.summary is None or is_mixed(one)
     ]
-    usable = [one for one in files if one.summary is not None and not _is_mixed(one)]
+    usable = [one for one in files if one.summary is not None and not is_mixed(one)]
     notes: list[str] = []
     by_rank: dict[int, list[RankSummary]] = {}
     unknown: list[ReadFile] = []
@@ -70,7 +70,8 @@ def _with_rank(one: ReadFile, rank: int) -> RankSummary:
     return replace(one.summary, rank=rank)
 
 
-def _is_mixed(one: ReadFile) -> bool:
+def is_mixed(one: ReadFile) -> bool:
+    """Return whether several ranks wrote into a file."""
     return len(one.told_ranks) > 1
 
 

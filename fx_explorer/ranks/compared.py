@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
@@ -13,11 +16,13 @@ from fx_explorer.analysis.ranks.explaining import explained
 from fx_explorer.analysis.ranks.finding import Finding
 from fx_explorer.analysis.ranks.groups import RankGroup, alike, without_differing_records
 from fx_explorer.analysis.ranks.summary import RankSummary
+from fx_explorer.analysis.words import counted
 from fx_explorer.errors import SessionError
-from fx_explorer.ranks.assigned import assigned
+from fx_explorer.ranks.assigned import assigned, is_mixed
 from fx_explorer.ranks.engines import engine
-from fx_explorer.ranks.found_files import FoundFile, OtherFile, find_files
+from fx_explorer.ranks.found_files import FoundFile, OtherFile, find_files, rank_in_name
 from fx_explorer.ranks.reading import ReadFile, opened, read_file
+from fx_explorer.ranks.taken_apart import taken_apart
 from fx_explorer.session import SessionReader
 
 Progress = Callable[[int, int], None]
@@ -57,7 +62,7 @@ def compare(given: Sequence[Path], address: str = "", progress: Progress = lambd
     files = find_files(given)
     if not files.found:
         raise SessionError(_no_logs(given, files.others))
-    read = _read(files.found, address, progress)
+    read, notes = _without_mixed(_read(files.found, address, progress))
     ranks = assigned(read)
     if not ranks.summaries:
         told = "; ".join(f"{one.path.name} {one.why}" for one in ranks.left_out[:3])
@@ -65,7 +70,31 @@ def compare(given: Sequence[Path], address: str = "", progress: Progress = lambd
     groups = alike(ranks.summaries)
     groups = without_differing_records(groups, differing_ranks(findings(groups)))
     found = _explained(groups, ranks.summaries)
-    return ComparedRanks(ranks.summaries, tuple(groups), found, (*ranks.left_out, *files.others), ranks.notes)
+    return ComparedRanks(ranks.summaries, tuple(groups), found, (*ranks.left_out, *files.others), (*notes, *ranks.notes))
+
+
+def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]:
+    """Put the logs of the ranks in the place of a file that several of them wrote into, and say so. They are in a temporary
+    directory until this process ends, since the session of each may be opened.
+    """
+    found: list[ReadFile] = []
+    notes = []
+    for one in read:
+        if not is_mixed(one):
+            found.append(one)
+            continue
+        folder = Path(tempfile.mkdtemp(prefix="fx_explorer_ranks_"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            apart = taken_apart(Path(one.path), folder)
+        except (SessionError, OSError):
+            found.append(one)  # of which it is told why it is left out
+            continue
+        found += _read([FoundFile(path, rank_in_name(path.name)) for path in apart.logs], "", lambda done, of: None)
+        told = f"{Path(one.path).name} has the records of {counted(len(apart.logs), 'rank')}, which were taken apart"
+        nobodys = f"; {counted(apart.nobodys, 'line')} of it {'is' if apart.nobodys == 1 else 'are'} of no rank"
+        notes.append(told + nobodys * bool(apart.nobodys))
+    return found, notes
 
 
 def _read(found: Sequence[FoundFile], address: str, progress: Progress) -> list[ReadFile]:

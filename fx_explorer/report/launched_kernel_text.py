@@ -13,6 +13,7 @@ from fx_explorer.analysis.kernels.card import card, not_described
 from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.kernels.launched import launches_in_words, real_builds
 from fx_explorer.analysis.kernels.roofline import microseconds, roofline_in_words
+from fx_explorer.analysis.log_sessions import is_tritonparse
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.report.kernel_text import configurations, named, shared_in_words, table
 from fx_explorer.session import SessionReader
@@ -27,7 +28,8 @@ def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
     gpu = card(reader)
     picked = next((row for row in rows if row.is_picked), rows[0])
     toolchain = f" ({picked.toolchain})" if picked.toolchain else ""
-    lines = [named(reader, kernel), f"built and run by torch on {picked.gpu}{toolchain}"]
+    who = "" if is_tritonparse(reader) else " by torch"
+    lines = [named(reader, kernel), f"built and run{who} on {picked.gpu}{toolchain}"]
     if gpu:
         lines.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
     if sentence := not_described(reader):

@@ -5,14 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.errors import SessionError, UsageError
-from fx_explorer.ranks.compared import compare
+from fx_explorer.ranks.compared import ComparedRanks, compare
 from fx_explorer.ranks.found_files import rank_in_name
+from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, write_rank
 
 DDP = H200 / "h200_ranks_ddp" / "rank_0.log.gz"
@@ -71,15 +76,51 @@ def test_a_rank_that_only_stopped_compiling_diverges(tmp_path: Path) -> None:
     assert found.first.words.startswith("rank 1 did not compile forward() at ranks_zoo.py:7, as rank 0 did")
 
 
-def test_a_file_that_mixes_ranks_is_not_compared_and_named(tmp_path: Path) -> None:
+def did(found: ComparedRanks) -> list[RankSummary]:
+    """What each rank did, wherever its log lies."""
+    return [replace(one, path="") for one in found.summaries]
+
+
+@pytest.mark.parametrize("way", ["one after the other", "line by line, as torchrun prints them", "record by record"])
+def test_a_file_that_mixes_ranks_is_taken_apart(tmp_path: Path, way: str) -> None:
+    logs = [as_rank(text_of(H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz"), rank) for rank in (0, 1)]
+    apart, mixed = tmp_path / "apart", tmp_path / "mixed"
+    for folder in (apart, mixed):
+        folder.mkdir()
+    for rank, log in enumerate(logs):
+        write_rank(apart, rank, log)
+    if way == "one after the other":
+        text = b"".join(logs)
+    elif way == "record by record":
+        text = b"".join(piece for pair in zip_longest(*map(records_of, logs), fillvalue=b"") for piece in pair)
+    else:
+        prefixed = [[b"[rank%d]:%s" % (rank, line) for line in log.splitlines(True)] for rank, log in enumerate(logs)]
+        text = b"".join(line for pair in zip_longest(*prefixed, fillvalue=b"") for line in pair)
+    (mixed / "all.log").write_bytes(text)
+    wanted, found = compare([apart]), compare([mixed])
+    assert did(found) == did(wanted)
+    assert [one.words for one in found.findings] == [one.words for one in wanted.findings] != []
+    assert found.notes == ("all.log has the records of 2 ranks, which were taken apart", *wanted.notes)
+
+
+def records_of(log: bytes) -> list[bytes]:
+    return re.findall(rb"^(?!\t).*\n(?:\t.*\n)*", log, re.M)
+
+
+def test_a_rank_packed_with_zstd_is_compared_like_the_others(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
     log = text_of(DDP)
     write_rank(tmp_path, 0, log)
-    write_rank(tmp_path, 1, as_rank(log, 1))
-    write_rank(tmp_path, 2, as_rank(log, 2) + as_rank(log, 3))
+    (tmp_path / "rank_1.log.zst").write_bytes(zstandard.compress(as_rank(log, 1)))
+    (tmp_path / "rank_2.log.zst").write_bytes(zstandard.compress(as_rank(log, 2))[:60_000])
     found = compare([tmp_path])
-    assert [one.rank for one in found.summaries] == [0, 1]
-    (left_out,) = found.left_out
-    assert left_out.why.startswith("mixes 2 ranks in one file (1,244 records of rank 2, 1,244 records of rank 3)")
+    first, second, third = did(found)
+    assert replace(second, rank=0) == first
+    assert third.unknown_end == "the packed log ends in the middle"
+    with (tmp_path / "excerpt").open("wb") as file:
+        excerpt = write_excerpt(tmp_path / "rank_1.log.zst", file)
+    assert excerpt is not None
+    assert 0 < (tmp_path / "excerpt").stat().st_size < len(log) / 2
 
 
 def test_a_missing_rank_is_told(tmp_path: Path) -> None:

@@ -26,6 +26,10 @@ _SASS_PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([
 _SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
 
 
+PTX_IN_CUBIN = ".nv_debug_ptx_txt"
+"""What nvdisasm calls the PTX that a cubin has of itself, where it names a line of that beside one of the source."""
+
+
 def is_instruction(line: str) -> bool:
     """Return whether a line of PTX or AMDGCN is an instruction, not a label, directive or
     comment.
@@ -87,6 +91,8 @@ def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
     current: tuple[int, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
         if place := _SASS_PLACE.match(line):
+            if place[1] == PTX_IN_CUBIN:
+                continue
             here = place[1], int(place[2])
             # A place that begins where the last one ended is the next step of its chain.
             chain = chain if chain[-1:] == [here] else [here]

@@ -122,5 +122,7 @@ def _instructions(found: InstructionMix) -> Iterator[KernelFact]:
 
 
 def _compiled(build: KernelBuild) -> str:
+    if build.duration_s < 0:  # nobody says
+        return f"by {build.toolchain or 'Triton'}"
     took = f"in {seconds(build.duration_s)}" if build.duration_s else CACHED
     return f"by {build.toolchain}, {took}" if build.toolchain else took

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import Candidate, beside_each_other, session_gpu
 from fx_explorer.analysis.kernels.card import card
+from fx_explorer.analysis.log_sessions import is_tritonparse
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
@@ -42,7 +43,7 @@ def launches_in_words(reader: SessionReader, kernel: model.Kernel) -> list[str]:
     rows = real_builds(reader, kernel)
     if any(row.origin == "cached" for row in rows):
         return [*lines, FROM_CACHE]
-    return [*lines, ONE_CONFIGURATION] if len(rows) == 1 else lines
+    return [*lines, ONE_CONFIGURATION] if len(rows) == 1 and not is_tritonparse(reader) else lines
 
 
 def _grid(launch: KernelLaunch) -> str:

@@ -13,13 +13,15 @@ from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.log_sessions import (
     compiled_without_dynamo,
     is_debug_directory,
     is_log,
+    is_provenance,
+    is_tritonparse,
     not_decoded,
     tells_breaks,
 )
@@ -33,6 +35,7 @@ from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_benc
 from fx_explorer.analysis.overview.facts.break_facts import break_fact, costliest_fact, look_at, stopped_by
 from fx_explorer.analysis.overview.facts.bucket_facts import bucket_facts
 from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
+from fx_explorer.analysis.overview.facts.cuda_graph_facts import cuda_graph_facts
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
@@ -67,6 +70,8 @@ SHOWN_AT_MOST = 5
 view.
 """
 
+LAUNCHES_IN = "How often each was launched, with what, and what differed is in the document Launches beside it."
+
 FILTERED = "What a dropped guard looked at is not checked any more. When it changes, the old compiled code runs on."
 
 
@@ -99,6 +104,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *_memory(reader),
         *_time(reader),
         *cache_facts(reader),
+        *cuda_graph_facts(reader),
         *ledger_facts(reader),
         *bench_facts(reader),
         *front_end_facts(reader),
@@ -175,6 +181,13 @@ def _no_graph(reader: SessionReader) -> Fact:
     if is_debug_directory(reader):
         graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(model.Graph, stage="backward", parent=0)
         return Fact("graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs")
+    if is_provenance(reader):
+        named = counted(int((reader.meta("log") or {}).get("records", 0)), "call")
+        return Fact("graphs", "good", f"It says of {named} of kernels and libraries what each computes.", view="source")
+    if is_tritonparse(reader):
+        found = counted(reader.count(model.Kernel), "Triton kernel")
+        text = f"{found} compiled, in {counted(reader.count(model.KernelBuild), 'configuration')}."
+        return Fact("graphs", "good", text, LAUNCHES_IN if reader.count(model.KernelLaunch) else "", view="kernels")
     others = compiled_without_dynamo(reader)
     if others:
         text = f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
@@ -288,7 +301,7 @@ def plain_size(source: str) -> str:
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
     directions = kernels_by_direction(reader)
-    for found in directions:
+    for found in directions if not is_tritonparse(reader) else ():  # told above, with their configurations
         yield Fact("kernels", "good", _kernels_text(found), _summed(reader, found.compilations), view="kernels")
     if not directions and reader.meta("outcome") is not None:
         reasons = {((c.missing_stages or {}).get("kernel", ""), c.status == "failed") for c in reader.rows(model.Compilation)}
@@ -381,6 +394,12 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[D
     elif notices:
         first = notices[0]
         yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)
+    elif is_provenance(reader):
+        table = next(iter(reader.rows(model.Artifact, limit=1)))
+        place = Place(artifact_document(table, "table"))
+        yield Fact("next", "good", "See which operations and lines of your program each kernel computes.", "", place, "source")
+    elif is_tritonparse(reader):
+        yield Fact("next", "good", "No problem was found. See the kernels, and each of them down to its PTX.", view="kernels")
     elif reader.count(model.Kernel):
         yield Fact("next", "good", "No problem was found. See which of your lines became which kernel.", view="source")
     elif reader.count(model.Graph):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.logs.followed_log import is_on_terminal
+from fx_explorer.command_line.logs.progress import LogProgress
 from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -24,12 +25,16 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     needs the program, or what only a capture finds out.
     """
     from fx_explorer.readers.debug_directory import read_directory  # not needed for Python files, all of them
+    from fx_explorer.readers.provenance import read_table
     from fx_explorer.readers.torch_logs import read_text
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
     from fx_explorer.readers.torch_trace.texts import TextsOfLog
+    from fx_explorer.readers.tritonparse import read_tritonparse
 
-    if command not in SHOW_LOGS or _tries(arguments):
+    kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
+    shows = (*SHOW_LOGS, "kernel") if kind == "tritonparse" else SHOW_LOGS
+    if command not in shows or _tries(arguments):
         raise UsageError(
             f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
             f"the log with: fx-explorer {log}"
@@ -41,16 +46,19 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    is_printed = log != STANDARD_INPUT and (log.is_dir() or kind_of_file(log).kind == "torch_logs")
-    if command == "explore" and not output and is_shown and not is_printed:
+    short = {"directory": read_directory, "torch_logs": read_text, "provenance": read_table}
+    if command == "explore" and not output and is_shown and kind not in short:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = place_of_session(log, arguments, until)
-    if is_printed:
-        (read_directory if log.is_dir() else read_text)(log, session)
-    else:
-        read_log(log, session, leave_texts=True)
-        tell_where_texts_lie(session, TextsOfLog(log))
+    with LogProgress(sys.stderr) as progress:
+        if kind in short:
+            short[kind](log, session)
+        elif kind == "tritonparse":
+            read_tritonparse(log, session, tell=progress.tell)
+        else:
+            read_log(log, session, leave_texts=True, tell=progress.tell)
+            tell_where_texts_lie(session, TextsOfLog(log))
     if output is None:
         return session
     copy_session(session, output)

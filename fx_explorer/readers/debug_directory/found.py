@@ -10,6 +10,11 @@ from fx_explorer.model import Direction
 
 _FOLDER = re.compile(r"(?P<model>.+?)__(?P<id>\d+)_(?P<direction>forward|backward|inference)_\d+\.(?P<order>\d+)")
 
+_OF_PACKAGE = re.compile(r"(?P<model>.+?)__(?P<id>_?\d*)\.(?P<order>\d+)")
+"""The folder of what AOTInductor compiles: ``model___0.0``."""
+
+_CODE = ("output_code.py", "output_code.cpp", "fx_graph_readable.py")
+
 _BELOW = (".", "torchinductor", "run_*/torchinductor", "torch_compile_debug/run_*/torchinductor")
 """Where the folders lie, from the directory that was named."""
 
@@ -45,7 +50,12 @@ def logs_beside(directory: Path) -> list[Path]:
 
 def _folder(path: Path) -> GraphFolder | None:
     named = _FOLDER.fullmatch(path.name)
-    if not named or (not (path / "output_code.py").is_file() and not (path / "fx_graph_readable.py").is_file()):
+    if not any((path / name).is_file() for name in _CODE):
+        return None
+    if not named and (package := _OF_PACKAGE.fullmatch(path.name)):
+        name = f"{package['model']} {package['id'].strip('_')}".strip()
+        return GraphFolder(path, name, "inference", int(package["order"][:9]))
+    if not named:
         return None
     directions: dict[str, Direction] = {"forward": "forward", "backward": "backward", "inference": "inference"}
     return GraphFolder(path, f"{named['model']} {named['id']}", directions[named["direction"]], int(named["order"][:9]))

@@ -10,6 +10,7 @@ from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome
 from fx_explorer.readers.debug_directory.found import GraphFolder, graph_folders, logs_beside
+from fx_explorer.readers.provenance.in_words import TITLE, in_words
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
@@ -17,6 +18,7 @@ from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.read_log import MALFORMED
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts.provenance import KERNEL_INFORMATION, NODE_MAPPINGS, read_provenance
 
 MOST_OF_A_FILE = 64 << 20
 """Bytes of one file that are read; a longer one is counted as not read."""
@@ -24,6 +26,7 @@ MOST_OF_A_FILE = 64 << 20
 _RECORDS = {
     "fx_graph_transformed.py": "inductor_post_grad_graph",
     "output_code.py": "inductor_output_code",
+    "output_code.cpp": "inductor_aot_wrapper_code",
     "inductor_provenance_tracking_node_mappings.json": "inductor_provenance_tracking_node_mappings",
 }
 """File → the record that torch's structured trace has of the same thing. Read in this order, after AOTAutograd's graph."""
@@ -79,10 +82,24 @@ def _add_folder(
             record = _record(folder, kind, _text(file), number)
             compilations.begun_by(record)
             handles[kind](record)
+            if kind == "inductor_aot_wrapper_code":  # the trace has its kernels in a record after it
+                none = _record(folder, "inductor_aot_kernel_code", "", number)
+                handles[none.name](none)
             kinds[name] += 1
         except (*MALFORMED, OSError):
             skipped += 1
     about = _record(folder, "document", "", number)
+    for name in (KERNEL_INFORMATION, NODE_MAPPINGS):
+        file = folder.path / name
+        if not file.exists():
+            continue
+        try:
+            words = in_words(read_provenance(_text(file)))
+            compilations.add_artifact(about, "listing", "output_code", TITLE, "text", words, folder.direction)
+            kinds[name] += name not in _RECORDS  # which was counted
+        except (ValueError, OSError):
+            skipped += name not in _RECORDS
+        break
     for name, (document, stage, title, language) in _DOCUMENTS.items():
         file = folder.path / name
         if not file.exists():
@@ -92,7 +109,11 @@ def _add_folder(
             kinds[name] += 1
         except (ValueError, OSError):
             skipped += 1
-    others = [file for file in sorted(folder.path.iterdir()) if file.name not in (_READABLE, *_RECORDS, *_DOCUMENTS)]
+    others = [
+        file
+        for file in sorted(folder.path.iterdir())
+        if file.name not in (_READABLE, *_RECORDS, *_DOCUMENTS, KERNEL_INFORMATION)
+    ]
     if others:
         listing = "\n".join(f"{file.stat().st_size:>14,}  {file.name}" for file in others)
         compilations.add_artifact(about, "listing", "output_code", "Other files", "text", listing, folder.direction)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fx_explorer.readers.torch_logs.messages import Message
 from fx_explorer.readers.torch_trace.records import Record
@@ -41,6 +42,8 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
         yield _record(message, "dynamo_cpp_guards_str", text.replace("Guard eval latency", "Guard latency"))
     elif message.artifact == "output_code" and text.startswith("Output code:"):
         yield _record(message, "inductor_output_code", text.partition("\n")[2])
+    elif text.startswith("skipping cudagraph"):
+        yield replace(_record(message, "cudagraph_skip", ""), kind="cudagraph_skip", content={"cudagraph_skip_reason": text})
     elif message.artifact in ("graph_code", "aot_graphs", "post_grad_graphs", "pre_grad_graphs") and _CLASS.search(text):
         yield from _graph(message, trained)
 

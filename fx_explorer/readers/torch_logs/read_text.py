@@ -37,6 +37,7 @@ def read_text(text: Path, session: Path) -> None:
         compilations = Compilations(writer, places)
         graphs = GraphRecords(writer, compilations, places)
         handles: dict[str, Callable[[Record], None]] = {
+            **compilations.handles(),
             **DynamoRecords(writer, compilations, places).handles(),
             **graphs.handles(),
             **InductorRecords(writer, compilations, graphs).handles(),

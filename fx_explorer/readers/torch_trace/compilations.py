@@ -83,6 +83,7 @@ class Compilations:
             "aot_autograd_backward_compilation_metrics": self._metrics,
             "compilation_metrics_runtime": self._metrics,
             "bwd_compilation_metrics_runtime": self._metrics,
+            "cudagraph_skip": self._metrics,
             "chromium_event": self._event,
             "dynamo_error": self._error,
             "torch_version": self._version,

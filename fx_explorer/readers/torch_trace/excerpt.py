@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from fx_explorer.errors import SessionError
+from fx_explorer.readers.torch_trace.zstd import CutOffError, Unpacked
 
 _KINDS = (
     *(b"str", b"dynamo_start", b"dynamo_output_graph", b"dynamo_graph_break_reason", b"recompile_reasons", b"dynamo_error"),
@@ -48,6 +49,8 @@ _RANK = re.compile(rb'"rank": ?(\d{1,7})\b')
 
 _GZIP = b"\x1f\x8b"
 
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
 BEGINNING = 64
 """Bytes that tell a log from a packed one."""
 
@@ -68,7 +71,7 @@ class Excerpt:
 
 
 def write_excerpt(log: Path, excerpt: IO[bytes]) -> Excerpt | None:
-    """Write the part of a log that is compared; None for one that is packed otherwise than with gzip.
+    """Write the part of a log that is compared; None for what is none.
 
     Raises SessionError for a file that cannot be read.
     """
@@ -78,6 +81,8 @@ def write_excerpt(log: Path, excerpt: IO[bytes]) -> Excerpt | None:
             raw.seek(0)
             if start.startswith(_GZIP):
                 return _Writing(excerpt).all_of(gzip.GzipFile(fileobj=raw))
+            if start.startswith(_ZSTD):
+                return _Writing(excerpt).all_of(Unpacked(raw, log).as_file())
             return _Writing(excerpt).all_of(raw) if _BEGINS.match(start) else None
     except OSError as error:
         raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
@@ -115,7 +120,7 @@ class _Writing:
         while True:
             try:
                 line = log.readline(MOST_READ)
-            except (EOFError, zlib.error, gzip.BadGzipFile):
+            except (EOFError, zlib.error, gzip.BadGzipFile, CutOffError):
                 self._is_cut_off = True
                 return
             if not line:

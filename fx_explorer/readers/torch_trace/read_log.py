@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +27,7 @@ from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, op
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.program_records import ProgramRecords
+from fx_explorer.readers.torch_trace.progress import Progress
 from fx_explorer.readers.torch_trace.put_off import PutOff
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
@@ -45,29 +46,15 @@ DECODED_SEEN_AFTER_S = 1.0
 """The same for what is decoded: whoever looks reads overview and outline again each time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the reading of a log is."""
-
-    share_found: float
-    """Of the log, from 0 to 1; 1 when every record was found."""
-    compilations: int
-    """That were found."""
-    decoded: int = 0
-    """Of these, those whose graphs, guards and code are in the session."""
-    idle_s: float | None = None
-    """For how long nothing was added to a log that is followed; None for one that is not."""
-
-
-def read_log(log: Path, session: Path, *, leave_texts: bool = False) -> None:
+def read_log(log: Path, session: Path, *, leave_texts: bool = False, tell: Callable[[Progress], None] | None = None) -> None:
     """Write the session of a log. What could not be read of it is counted there: ``skipped_records``, and the entry ``log``.
 
     With ``leave_texts`` the session is of use only as long as the log is there, and only to who knows it
-    (``texts.py``).
+    (``texts.py``). ``tell`` hears how far it is.
 
     Raises SessionError for a log that cannot be read at all.
     """
-    with LogReading(log, session, leave_texts=leave_texts) as reading:
+    with LogReading(log, session, leave_texts=leave_texts, tell=tell) as reading:
         reading.find()
         reading.decode()
 

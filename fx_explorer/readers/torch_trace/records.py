@@ -136,7 +136,7 @@ def _record(piece: Piece, damage: Damage) -> Record | None:
     below = piece.raw[end + 1 :]
     text = _without_tabs(below, damage, piece.line + 1)
     try:
-        fields = _JSON.decode(head["json"].decode())
+        fields = JSON_OF_LOGS.decode(head["json"].decode())
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
@@ -154,7 +154,7 @@ def _record(piece: Piece, damage: Damage) -> Record | None:
     return Record(
         kind,
         fields.get(kind),
-        _compilation(fields),
+        compilation_name(fields),
         _number(fields.get("attempt"), 0),
         _number(rank, -1),
         seconds,
@@ -207,10 +207,11 @@ def _no_number(_: str) -> None:
     """Leave out NaN and infinities, which JSON does not have."""
 
 
-_JSON = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
+JSON_OF_LOGS = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
+"""Reads JSON of a log without what no session can hold."""
 
 
-def _compilation(fields: dict[str, Any]) -> str:
+def compilation_name(fields: dict[str, Any]) -> str:
     """Return the name as torch writes it (torch/_guards.py, ``CompileId.__str__``)."""
     frame, compile_id, outer = (fields.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id"))
     inner = "" if frame is None or compile_id is None else f"{_number(frame, 0)}/{_number(compile_id, 0)}"

@@ -39,6 +39,11 @@ def call_counts(reader: SessionReader) -> dict[int, int]:
     return dict(reader.query("SELECT kernel, count(*) FROM kernel_call GROUP BY kernel"))
 
 
+def launch_counts(reader: SessionReader) -> dict[int, int]:
+    """Return how often each kernel was launched on a real GPU, by its id; empty where nobody counted."""
+    return dict(reader.query("SELECT kernel, sum(count) FROM kernel_launch GROUP BY kernel"))
+
+
 def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
     """Return the ids of the nodes that each kernel (of one compilation, or of all) computes,
     sorted, by the id of the kernel.

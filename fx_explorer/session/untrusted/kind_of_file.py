@@ -17,10 +17,11 @@ from typing import Literal
 
 from fx_explorer.errors import UnreadableProgramError
 from fx_explorer.output_file import kind_of
+from fx_explorer.session.untrusted.zstd import unpacker
 
 Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program", "aot_inductor", "archive",
-    "broken_archive", "binary", "log", "torch_logs", "text",
+    "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "text",
 ]  # fmt: skip
 """``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive of anything else."""
 
@@ -63,7 +64,7 @@ class FileKind:
     @property
     def may_be_python(self) -> bool:
         """Return whether Python could read it as a program."""
-        return self.kind in ("text", "log", "torch_logs", "empty")
+        return self.kind in ("text", "log", "torch_logs", "tritonparse", "provenance", "empty")
 
     @property
     def is_of_export(self) -> bool:
@@ -91,7 +92,20 @@ _PRINTED = re.compile(
 
 _PRINTED_LOG = FileKind("torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}")
 
+_TRITONPARSE = FileKind("tritonparse", "a log of tritonparse", "Look at it with: fx-explorer {file}")
+
 _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
+
+_EVENT = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
+"""How a line of tritonparse begins (tritonparse/structured_logging.py, ``TritonJsonFormatter``)."""
+
+_PROVENANCE = FileKind("provenance", "torch's table of what each kernel computes", "Look at it with: fx-explorer {file}")
+
+_TABLE = re.compile(
+    rb'\s*\{\s*(?:"version"\s*:\s*[\d.]+\s*,\s*)?(?:"(?:preToPost|postToPre|cppCodeToPost|postToCppCode)"\s*:|'
+    rb'"[^"\n]+"\s*:\s*\{\s*"(?:stack_traces|post_grad_nodes|pre_grad_nodes)"\s*:\s*\[)'
+)
+"""How ``kernel_information.json`` and ``inductor_provenance_tracking_node_mappings.json`` begin (torch/_inductor/debug.py)."""
 
 _CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
 
@@ -121,10 +135,8 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return FileKind("sqlite", "an SQLite database", "If it is a session, look at it with: fx-explorer {file}")
     if start.startswith((_ZIP, _EMPTY_ZIP)):
         return _archive(file)
-    if start.startswith(_GZIP) and _PRINTED.search(_unpacked(start)):
-        return _PRINTED_LOG
-    if start.startswith(_GZIP) and _LOG_LINE.match(_unpacked(start)):
-        return _LOG
+    if start.startswith(_GZIP) and (log := _kind_of_log(_unpacked(start))):
+        return log
     if start.startswith(_ZSTD):
         return _packed_with_zstd(file)
     known = next(((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)), None)
@@ -138,6 +150,15 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
             return FileKind("binary", "a zip archive for Python to run", "Unpack it and name its directory")
         return FileKind("binary", "binary data")
     return _text(file, start)
+
+
+def _kind_of_log(start: bytes) -> FileKind | None:
+    """Return which log a text begins as; None for any other text."""
+    if _EVENT.match(start):
+        return _TRITONPARSE
+    if _PRINTED.search(start):
+        return _PRINTED_LOG
+    return _LOG if _LOG_LINE.match(start) else None
 
 
 def _unpacked(start: bytes) -> bytes:
@@ -155,20 +176,16 @@ FIRST_BLOCK = 160 << 10
 
 
 def _packed_with_zstd(file: Path) -> FileKind:
-    try:
-        import zstandard
-    except ImportError:
+    found = unpacker()
+    if found is None:
         advice = "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or unpack it first: unzstd {file}"
         return FileKind("binary", "compressed with zstd, which needs the package zstandard", advice)
-    unpacker = zstandard.ZstdDecompressor().decompressobj()
-    with file.open("rb") as opened, contextlib.suppress(zstandard.ZstdError):
+    frame = found.begin_frame()
+    with file.open("rb") as opened, contextlib.suppress(found.error):
         while (packed := opened.read(1024)) and opened.tell() <= FIRST_BLOCK:
-            if unpacked := unpacker.decompress(packed):
-                return (
-                    _LOG
-                    if _LOG_LINE.match(unpacked)
-                    else FileKind("binary", "compressed with zstd", "Unpack it: unzstd {file}")
-                )
+            if unpacked := frame.decompress(packed):
+                other = FileKind("binary", "compressed with zstd", "Unpack it: unzstd {file}")
+                return _kind_of_log(unpacked[:BEGINNING]) or other
     return FileKind("binary", "compressed with zstd, and damaged", "Unpack it: unzstd {file}")
 
 
@@ -208,10 +225,10 @@ def program_of(names: set[str]) -> str:
 
 
 def _text(file: Path, start: bytes) -> FileKind:
-    if _PRINTED.search(start):
-        return _PRINTED_LOG
-    if _LOG_LINE.match(start):
-        return _LOG
+    if log := _kind_of_log(start):
+        return log
+    if _TABLE.match(start):
+        return _PROVENANCE
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):
         return FileKind("text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}")
     return FileKind("text", "JSON" if _is_json(start) else "text")

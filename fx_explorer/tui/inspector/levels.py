@@ -41,6 +41,7 @@ NO_KERNEL = "No Triton kernel belongs to what is selected: go to a kernel, or to
 FIRST_KERNEL = "No Triton kernel belongs to what was selected: this is the first one, {name}."
 DISASSEMBLING = "Disassembling the machine's code …"
 NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
+NOT_IN_LOG = "The log has no {level} of this kernel. There are {others}."
 NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
 OTHER_SOURCE = (
     "This configuration has a Triton source of its own, and this session of an earlier version cannot show it: its levels are "
@@ -191,11 +192,11 @@ class Levels:
             return f"{self.kernel.name}{options} could not be compiled:\n\n{build.error}"
         if given_up := self._given_up.get((self.kernel.id, self.position(reader))):
             return given_up
-        if build and lacks_sass(build) and level == "sass":
+        if build and lacks_sass(build) and level == "sass" and (gpu_of(reader) or build.machine_code):
             return self.news or DISASSEMBLING
         if build and build.state == "built":
             others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
-            return NO_SUCH_LEVEL.format(level=LEVEL_TITLES[level], others=others)
+            return (NOT_IN_LOG if is_log(reader) else NO_SUCH_LEVEL).format(level=LEVEL_TITLES[level], others=others)
         return self.news or ("" if gpu_of(reader) else NOT_BELOW if is_log(reader) else NOT_BUILT)
 
 

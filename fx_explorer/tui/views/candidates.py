@@ -26,6 +26,7 @@ from fx_explorer.analysis.kernels.launched import real_candidates
 from fx_explorer.analysis.kernels.occupancy import Limit
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY, NO_GPU
+from fx_explorer.analysis.log_sessions import is_tritonparse
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -65,7 +66,7 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     return Table(
         shows=_shows(kernel, builds),
         notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
-        origin="Inductor's own list",
+        origin="what Triton compiled" if is_tritonparse(reader) else "Inductor's own list",
         columns=_columns(options, builds),
         rows=[_row(reader, kernel, card(reader), one, builds, not_known[1:]) for one in found],
         empty=progress or _why_none(kernel, gpu),

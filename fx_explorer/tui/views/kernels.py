@@ -14,11 +14,13 @@ from fx_explorer.analysis.kernels.counts import KernelUse, kind_in_words, run_in
 from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.kernels.roofline import microseconds
+from fx_explorer.analysis.log_sessions import is_tritonparse
 from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import bar, counted, size
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import launch_counts
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_number
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
@@ -44,19 +46,28 @@ REST = (
     TableColumn("computes", "muted", min_width=20, max_width=90, priority=11),
 )
 
+LAUNCHES = TableColumn("launches", is_number=True, min_width=8, priority=6, total=lambda value: f"{value:,.0f}")
+
 TIME_TITLES: dict[TimeKind, str] = {"in a call": "measured", "alone": "measured", "estimated": "estimate"}
 """Title of the column of times, where all are of one kind."""
 
 BELOW = "p k shows what is below a Triton kernel, v c its configurations."
 
 
+SHOWS = "Generated kernels and library calls, in the order the compiled code runs them."
+
+OF_A_LOG = "The Triton kernels that were compiled, in the order of the log."
+
+ORIGIN = "Inductor's code generation; nodes from the scheduler's origins"
+
+
 def kernels_table(reader: SessionReader) -> Table:
     costs = kernel_costs(reader)
     shown = _Shown(reader, costs)
     return Table(
-        shows="Generated kernels and library calls, in the order the compiled code runs them.",
+        shows=OF_A_LOG if is_tritonparse(reader) else SHOWS,
         notice=_notice(reader, [one.use for one in costs], gpu_of(reader), shown.time_in_words),
-        origin="Inductor's code generation; nodes from the scheduler's origins",
+        origin="what tritonparse recorded" if is_tritonparse(reader) else ORIGIN,
         columns=shown.columns,
         rows=shown,
         empty=why_no_kernels(reader),
@@ -82,6 +93,7 @@ class _Shown(Sequence[TableRow]):
         self._time = titles.pop() if len(titles) == 1 else "time" if kinds else ""
         self._is_mixed = self._time == "time"
         self._has_bytes = any(one.size_bytes > 0 for one in costs)
+        self._launches = launch_counts(reader)
         self._has_versions = any(one.version and one.version.count > 1 for one in costs)
         self._has_modules = any(one.modules for one in costs)
         self._most = max((self._weight(one) for one in costs), default=0.0)
@@ -104,6 +116,7 @@ class _Shown(Sequence[TableRow]):
             (BYTES, self._has_bytes),
             (time, bool(self._time)),
             (BAR, self._most > 0),
+            (LAUNCHES, bool(self._launches)),
         )
         return (*(column for column, has in wanted if has), *REST)
 
@@ -141,6 +154,7 @@ class _Shown(Sequence[TableRow]):
         cells += [size(one.size_bytes) if one.size_bytes >= 0 else ""] if self._has_bytes else []
         cells += [self._took(one)] if self._time else []
         cells += [bar(self._weight(one), self._most, BAR_CELLS)] if self._most else []
+        cells += [f"{self._launches.get(kernel.id, 0):,}"] if self._launches else []
         cells += [
             kind_in_words(kernel).removesuffix(" call"),
             f"{len(use.nodes):,}",
@@ -149,6 +163,7 @@ class _Shown(Sequence[TableRow]):
             ", ".join(self._told[node] for node in use.node_ids),
         ]
         values: dict[str, float] = {"#": kernel.id, "calls": use.calls, "of the dearest": self._weight(one)}
+        values |= {"launches": self._launches.get(kernel.id, 0)} if self._launches else {}
         values |= {"bytes": one.size_bytes} if one.size_bytes >= 0 else {}
         values |= {self._time: one.time_s} if one.time_s else {}
         reader = self._reader
@@ -197,7 +212,7 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
         return f"{words} {times}"
     if gpu:
         return f"{words} Nothing ran: times are the least that the data sheet allows. {BELOW}"
-    if generated:
-        widest = max(generated, key=lambda use: len(use.nodes))
+    widest = max(generated, key=lambda use: len(use.nodes), default=None)
+    if widest and widest.nodes:
         words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."
     return words if reader.meta("build") else f"{words} Nothing was built: this is what would be (--build builds it)."

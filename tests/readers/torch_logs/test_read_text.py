@@ -135,3 +135,23 @@ def test_a_text_that_was_cut_off_gives_what_it_has(tmp_path: Path, share: float)
     with SessionReader(tmp_path / "s.fxs") as opened:
         assert opened.count(model.GraphBreak) > 0
         assert overview(opened)
+
+
+SKIPS = """\
+W1125 15:23:58.712000 21853 torch/_inductor/cudagraph_utils.py:380] [0/0] [__cudagraphs] skipping cudagraphs due to mutated inputs (1 instances). Found from :
+W1125 15:23:58.712000 21853 torch/_inductor/cudagraph_utils.py:380] [0/0] [__cudagraphs]    File "/home/user/train.py", line 12, in step
+W1125 15:23:58.712000 21853 torch/_inductor/cudagraph_utils.py:380] [0/0] [__cudagraphs]     self.count.add_(1)
+loss 0.5
+W1125 15:24:06.445000 21853 torch/_inductor/cudagraph_utils.py:380] [1/0] [__cudagraphs] skipping cudagraphs due to cpu device (arg0_1)
+"""  # noqa: E501 (as get_mutation_stack_trace and log_cudagraph_skip_and_bump_counter of torch 2.13 write it)
+
+
+def test_graphs_that_are_no_cuda_graphs_are_told_with_torchs_reason_and_line(tmp_path: Path) -> None:
+    (tmp_path / "stderr.txt").write_text(SKIPS)
+    read_text(tmp_path / "stderr.txt", tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        facts = [fact for fact in overview(reader) if "CUDA graph" in fact.text and fact.topic == "call"]
+    assert [(fact.text, fact.detail) for fact in facts] == [
+        ("[0/0] does not run as a CUDA graph: mutated inputs (1 instances) at train.py:12.", "self.count.add_(1)"),
+        ("[1/0] does not run as a CUDA graph: cpu device (arg0_1).", ""),
+    ]

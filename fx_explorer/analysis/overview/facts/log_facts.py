@@ -18,6 +18,11 @@ NOT_IN_TEXT = (
 NOT_IN_DIRECTORY = "It begins with AOTAutograd's graphs: of Dynamo, breaks, guards and times there is nothing in it."
 
 
+ONLY_NAMES = "It has names of nodes and kernels. The graphs and the code are in the package or debug directory it is from."
+
+ONLY_TRITON = "It has what Triton compiled and launched: of torch's graphs, breaks and guards there is nothing in it."
+
+
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much of the log was read, and what was not."""
     told = reader.meta("log") or {}
@@ -34,6 +39,13 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         beside = told.get("beside") or []
         more = f" torch wrote a log of the same run, which has more: fx-explorer {beside[0]}" if beside else ""
         yield Fact("run", "notice" if found else "good", text, f"{NOT_IN_DIRECTORY}{more}", view="source")
+    elif told.get("format") == "provenance":
+        text = f"{name} is a table of torch's: what each kernel computes{whole}."
+        yield Fact("run", "notice" if found else "good", text, ONLY_NAMES, view="source")
+    elif told.get("format") == "tritonparse":
+        has = listed([f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8)
+        text = f"{name} is a log of tritonparse: {counted(records, 'event')}{whole}: {has}."
+        yield Fact("run", "notice" if found else "good", text, ONLY_TRITON, view="kernels")
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")

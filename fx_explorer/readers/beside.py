@@ -18,15 +18,12 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Notice
 from fx_explorer.readers.torch_trace.growing import GrowingLog
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
-from fx_explorer.readers.torch_trace.read_log import LogReading, Progress
+from fx_explorer.readers.torch_trace.progress import Progress, in_words
+from fx_explorer.readers.torch_trace.read_log import LogReading
+from fx_explorer.readers.tritonparse.read_events import EventReading
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 TOLD_EVERY_S = 0.1
-
-SILENT_FROM_S = 3.0
-"""From when on it is said of a log that is followed that nothing is added."""
-
-CELLS = 12
-"""Of the bar."""
 
 
 def main() -> int:
@@ -37,6 +34,11 @@ def main() -> int:
         threading.Thread(target=wanted.listen, daemon=True).start()
     teller = Teller()
     try:
+        if log != STANDARD_INPUT and kind_of_file(log).kind == "tritonparse":
+            with EventReading(log, session, tell=teller.tell) as events:
+                events.find()
+                events.finish()
+            return 0
         with LogReading(log, session, leave_texts=True, tell=teller.tell) as reading:
             if "--follow" in sys.argv[3:]:
                 with GrowingLog(log) as growing:
@@ -77,25 +79,3 @@ class Teller:
         if time.monotonic() - self._told >= TOLD_EVERY_S:
             self._told = time.monotonic()
             print(Notice("worker", text=in_words(progress)).to_json(), flush=True)
-
-
-def in_words(progress: Progress) -> str:
-    """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar where nobody knows how long the log is."""
-    compilations = f"{progress.compilations:,} compilation{'' if progress.compilations == 1 else 's'}"
-    if progress.idle_s is not None:
-        return f"following the log, {compilations}, {_since(progress.idle_s)}"
-    if progress.share_found < 1:
-        how_far = f"{bar(progress.share_found)}, " if progress.share_found else ""
-        return f"finding records {how_far}{compilations}"
-    return f"decoding graphs {bar(progress.decoded / max(1, progress.compilations))} of {compilations}"
-
-
-def _since(idle_s: float) -> str:
-    if idle_s < SILENT_FROM_S:
-        return "being written"
-    return f"nothing new for {int(idle_s)} s" if idle_s < 120 else f"nothing new for {int(idle_s) // 60} min"
-
-
-def bar(share: float) -> str:
-    full = int(share * CELLS)
-    return f"{'▰' * full}{'▱' * (CELLS - full)} {share:.0%}".replace("%", " %")

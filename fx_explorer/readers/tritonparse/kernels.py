@@ -1,0 +1,237 @@
+"""The kernels of a log: each function with its source, and each configuration that it was compiled in with its texts."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any
+
+from fx_explorer.model import LEVELS, Kernel, KernelBuild, Level
+from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
+from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.readers.tritonparse.events import Event, as_text, launching_frame, table
+from fx_explorer.session import SessionWriter
+from fx_explorer.session.levels import add_level
+
+TRITON = "Triton"
+"""What compiles a kernel of the user's own."""
+
+NO_SOURCE = "# The log has launches of this kernel, and neither its source nor what it was compiled to.\n"
+
+MICROSECOND = 1e-6
+
+_ALWAYS = ("num_warps", "num_stages")
+
+_WHERE_SET = ("num_ctas", "maxnreg")
+
+
+@dataclass(slots=True)
+class Function:
+    """A kernel function as the source has it."""
+
+    row: Kernel
+    record: Record
+    """The event that named it first, as the compilations know it."""
+    builds: list[Build] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Build:
+    """A function compiled in one configuration."""
+
+    row: KernelBuild
+    function: Function
+    told_apart: dict[str, str]
+    """What else it was compiled for: arguments that are multiples of 16, or 1."""
+
+
+class Kernels:
+    """Writes kernels and their configurations, and knows these by Triton's hashes."""
+
+    def __init__(self, writer: SessionWriter, compilations: Compilations, places: Places) -> None:
+        self._writer = writer
+        self._compilations = compilations
+        self._places = places
+        self._functions: dict[tuple[str, str, str], Function] = {}
+        self._positions: dict[str, int] = {}
+        self.by_hash: dict[str, Build] = {}
+
+    @property
+    def functions(self) -> list[Function]:
+        return list(self._functions.values())
+
+    def compiled(self, event: Event) -> None:
+        """Add what an event of kind ``compilation`` tells. One configuration may be told of by several processes."""
+        payload = event.payload
+        metadata = table(payload.get("metadata"))
+        known = str(metadata.get("hash") or f"line {event.line}")
+        if known in self.by_hash:
+            return
+        source = table(payload.get("python_source"))
+        code = str(source.get("code") or "") or NO_SOURCE
+        function = self._function(event, str(metadata.get("name") or "a kernel without a name"), code)
+        file = str(source.get("file_path") or "")
+        arguments = _arguments(code, function.row.name)
+        row = KernelBuild(
+            id=0,
+            kernel=function.row.id,
+            position=len(function.builds),
+            options=_options(metadata, arguments),
+            gpu=_gpu(metadata),
+            state="built",
+            toolchain=" ".join(filter(None, ("triton", str(metadata.get("triton_version") or "")))),
+            file=PurePath(file).name,
+            lines_before=max(0, _whole(source.get("start_line"), 1) - 1),
+            threads=_threads(metadata),
+            registers=_whole(metadata.get("n_regs")),
+            spill_bytes=_whole(metadata.get("n_spills")),
+            shared_bytes=_whole(metadata.get("shared")),
+            duration_s=_took(payload.get("times"), metadata),
+        )
+        levels = self._levels(function, table(payload.get("file_content")), row)
+        row = replace(row, levels=levels)
+        build = Build(replace(row, id=self._writer.add(row)), function, _told_apart(metadata, arguments))
+        function.builds.append(build)
+        self.by_hash[known] = build
+        where = launching_frame(self._places, event.fields.get("stack"))
+        told = {"compiled_for": f"{where.file}:{where.line}" if where else None, **metadata, "times": payload.get("times")}
+        self._document(function, f"Metadata · {function.row.name} · {row.shown_options}", "json", as_text(told))
+
+    def launched_only(self, event: Event, known: str, name: str) -> Build:
+        """Add a kernel of which the log has launches alone."""
+        function = self._function(event, name, NO_SOURCE)
+        metadata = table(event.fields.get("compilation_metadata"))
+        row = KernelBuild(
+            0, function.row.id, len(function.builds), _options(metadata, {}), _gpu(metadata), state="built",
+            threads=_threads(metadata), shared_bytes=_whole(metadata.get("shared")), duration_s=NOT_KNOWN,
+        )  # fmt: skip
+        build = self.by_hash[known] = Build(replace(row, id=self._writer.add(row)), function, {})
+        function.builds.append(build)
+        return build
+
+    def finish(self) -> None:
+        """Tell apart configurations of a function that differ in what they were compiled for, and in no option."""
+        for function in self.functions:
+            if len({str(build.row.options) for build in function.builds}) < len(function.builds):
+                for build in function.builds:
+                    self.change(build, options={**build.row.options, **build.told_apart})
+
+    def change(self, build: Build, **fields: Any) -> None:
+        build.row = replace(build.row, **fields)
+        self._writer.update(build.row)
+
+    def _function(self, event: Event, name: str, code: str) -> Function:
+        compilation = event.compilation
+        known = self._functions.get((compilation, name, code))
+        if known:
+            return known
+        record = Record("kernel", None, compilation, 0, -1, event.seconds, "", event.line)
+        self._compilations.begun_by(record)
+        if not compilation:
+            self._compilations.begin_without_frame(record, TRITON)
+        state = self._compilations.state(record)
+        assert state is not None
+        # Torch's own stages are in no log of Triton's, whatever Dynamo did.
+        state.seen.update(("dynamo", "kernel"))
+        where = launching_frame(self._places, event.fields.get("stack"))
+        if where and not state.row.function:
+            self._places.file(where.file)
+            self._compilations.change(state, function=where.function, file=where.file, line=where.line)
+        artifact = self._compilations.add_artifact(record, "kernel", "kernel", name, "triton", code)
+        position = self._positions[compilation] = self._positions.get(compilation, -1) + 1
+        row = Kernel(0, state.row.id, "", position, name, "triton", artifact)
+        function = Function(replace(row, id=self._writer.add(row)), record)
+        self._functions[compilation, name, code] = function
+        return function
+
+    def _levels(self, function: Function, texts: dict[str, Any], build: KernelBuild) -> dict[str, int]:
+        """Add the texts of a configuration. One that has no view is a document; so is what tritonparse says in the place
+        of one that it could not read.
+        """
+        levels: dict[str, int] = {}
+        for file, text in texts.items():
+            level = file.rpartition(".")[2]
+            is_there = isinstance(text, str) and not (text.startswith("<") and "\n" not in text.strip())
+            if level in LEVELS and is_there:
+                named: Level = level
+                levels[level] = add_level(self._writer, function.row, named, text)
+            elif level != "json" or not is_there:  # the JSON is the metadata
+                title = f"{level} · {function.row.name} · {build.shown_options}"
+                self._document(function, title, "text", text if isinstance(text, str) else as_text(text))
+        return levels
+
+    def _document(self, function: Function, title: str, language: str, text: str) -> None:
+        self._compilations.add_artifact(function.record, "listing", "kernel", title, language, text)
+
+
+def _options(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, object]:
+    """Return the values that a configuration was compiled with, by the names of the function's arguments. Where the source says
+    which are ``tl.constexpr``, these alone: Triton makes a constant of a size that is 1, too.
+    """
+    constants = {_named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()}
+    found = {name: value for name, value in constants.items() if value is not None and arguments.get(name, True)}
+    found |= {name: metadata[name] for name in _ALWAYS if name in metadata}
+    return found | {name: metadata[name] for name in _WHERE_SET if metadata.get(name) not in (None, 1)}
+
+
+def _told_apart(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, str]:
+    constants = {_named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()}
+    ones = [name for name, value in constants.items() if value == 1 and not arguments.get(name, True)]
+    multiples = [
+        _named(key, arguments)
+        for key, found in table(metadata.get("src_attrs")).items()
+        if isinstance(found, list) and ["tt.divisibility", 16] in found
+    ]
+    told = {"multiples of 16": ", ".join(multiples) or "none", "1": ", ".join(ones) or "none"}
+    return {**told, "hash": str(metadata.get("hash"))[:8]}
+
+
+def _named(key: str, arguments: dict[str, bool]) -> str:
+    """Return the argument that Triton names ``(7,)``: its place in the signature."""
+    names = list(arguments)
+    digits = key.strip("(), ")
+    place = int(digits) if digits.isdecimal() and len(digits) < 6 else -1
+    return names[place] if 0 <= place < len(names) else key
+
+
+def _arguments(code: str, name: str) -> dict[str, bool]:
+    """Return the arguments of the function that the source defines, which may be a whole file, and whether each is a
+    ``tl.constexpr``; none for a source that cannot be read.
+    """
+    try:
+        found = ast.parse(textwrap.dedent(code))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    functions = [node for node in ast.walk(found) if isinstance(node, ast.FunctionDef)]
+    own = [node for node in functions if node.name == name] or functions
+    arguments = [*own[0].args.posonlyargs, *own[0].args.args] if own else []
+    return {one.arg: one.annotation is not None and "constexpr" in ast.unparse(one.annotation) for one in arguments}
+
+
+def _gpu(metadata: dict[str, Any]) -> str:
+    arch = table(metadata.get("target")).get("arch") or metadata.get("arch") or ""
+    return f"sm_{arch}" if isinstance(arch, int) else str(arch)
+
+
+def _threads(metadata: dict[str, Any]) -> int:
+    warps, width = _whole(metadata.get("num_warps")), _whole(table(metadata.get("target")).get("warp_size"), 32)
+    return warps * width if warps > 0 else NOT_KNOWN
+
+
+def _took(times: Any, metadata: dict[str, Any]) -> float:
+    """Return how long the compile took; 0 for what came from the cache on disk."""
+    if metadata.get("cache_hit"):
+        return 0.0
+    stages = table(times).get("lowering_stages")
+    if not isinstance(stages, list) or not stages:
+        return NOT_KNOWN
+    spent = [one[1] for one in stages if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int | float)]
+    return (sum(spent) + max(0, _whole(table(times).get("ir_initialization"), 0))) * MICROSECOND
+
+
+def _whole(value: Any, otherwise: int = NOT_KNOWN) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 40 else otherwise

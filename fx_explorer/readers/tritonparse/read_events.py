@@ -1,0 +1,139 @@
+"""A log of tritonparse becomes a session: kernels with every text below their source, launches, autotuning."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fx_explorer import __version__
+from fx_explorer.model import Outcome
+from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.opened import lines_of, opened
+from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.progress import Progress
+from fx_explorer.readers.torch_trace.read_log import MALFORMED, SEEN_AFTER_S
+from fx_explorer.readers.torch_trace.records import Damage, Record
+from fx_explorer.readers.tritonparse.events import Event, as_text, events
+from fx_explorer.readers.tritonparse.kernels import TRITON, Kernels
+from fx_explorer.readers.tritonparse.launches import Launches
+from fx_explorer.readers.tritonparse.tuning import Tuning
+from fx_explorer.session import SessionWriter
+
+FOUND_AGAIN = ("launch_diff", "autotune_summary", "autotune_analysis", "ir_analysis", "roofline")
+"""What ``tritonparse parse`` adds to a log. It is kept as documents."""
+
+MOST_DOCUMENTS = 2_000
+"""Events that become documents of their own; of more, it is counted how many there are."""
+
+
+def read_tritonparse(log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None) -> None:
+    """Write the session of a log. ``tell`` hears how far it is. Raises SessionError for one that cannot be read at all."""
+    with EventReading(log, session, tell=tell) as reading:
+        reading.find()
+        reading.finish()
+
+
+class EventReading:
+    """Reads a log into a session. A context manager: the session is written to until it is left."""
+
+    def __init__(self, log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None) -> None:
+        """``tell`` hears how far it is, whenever what was found can be seen in the session."""
+        self._log = log
+        self._tell = tell or (lambda _: None)
+        self._damage, self._kinds, self._unknown = Damage(), Counter[str](), Counter[str]()
+        self._writer = writer = SessionWriter(session)
+        self._places = places = Places(writer)
+        self._compilations = compilations = Compilations(writer, places)
+        self._kernels = Kernels(writer, compilations, places)
+        self._launches = Launches(writer, compilations, places, self._kernels)
+        self._tuning = Tuning(compilations, self._kernels)
+        self._handles: dict[str, Callable[[Event], None]] = {
+            "compilation": self._kernels.compiled,
+            "launch": self._launches.launched,
+            "autotune": self._tuning.tuned,
+        }
+        self._documents = 0
+        self._share_found = 0.0
+
+    def find(self) -> None:
+        """Read every event. Raises SessionError for a log that cannot be read at all."""
+        self._write_beginning()
+        with opened(self._log, self._damage) as log:
+            found = events(lines_of(log.blocks), self._damage)
+            is_over = False
+            while not is_over:
+                with self._writer.transaction():
+                    is_over = self._take(found)
+                    self._write_counts()
+                self._share_found = log.share_read
+                self._tell(self._progress())
+
+    def finish(self) -> None:
+        """Write what is known of all events together."""
+        self._share_found = 1.0
+        with self._writer.transaction():
+            self._kernels.finish()
+            self._launches.finish()
+            self._tuning.finish()
+            self._compilations.finish_text()
+            self._write_counts()
+            self._writer.set_meta("outcome", Outcome("finished").to_json())
+        self._tell(self._progress())
+
+    def _take(self, found: Iterator[Event]) -> bool:
+        """Handle events for a while. Return whether there are no more."""
+        until = time.monotonic() + SEEN_AFTER_S
+        for event in found:
+            self._kinds[event.kind] += 1
+            try:
+                self._handles.get(event.kind, self._other)(event)
+            except MALFORMED:
+                self._damage.skipped += 1
+                self._damage.note(event.line)
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def _other(self, event: Event) -> None:
+        """Keep an event that has no view as a document, beside the kernel that it names."""
+        if event.kind not in FOUND_AGAIN:
+            self._unknown[event.kind] += 1
+        if self._documents == MOST_DOCUMENTS:
+            return
+        self._documents += 1
+        build = self._kernels.by_hash.get(str(event.fields.get("hash")))
+        record = build.function.record if build else Record("event", None, "", 0, -1, event.seconds, "", event.line)
+        if build is None:
+            self._compilations.begun_by(record)
+            self._compilations.begin_without_frame(record, TRITON)
+        title = " · ".join(
+            filter(None, (event.kind, build.function.row.name if build else str(event.fields.get("name") or "")))
+        )
+        self._compilations.add_artifact(record, "listing", "kernel", title, "json", as_text(event.fields))
+
+    def _progress(self) -> Progress:
+        number = len(self._compilations.all)
+        return Progress(self._share_found, number, number if self._share_found == 1 else 0)
+
+    def _write_beginning(self) -> None:
+        with self._writer.transaction():
+            self._writer.set_meta("fx_explorer", __version__)
+            self._writer.set_meta("environment", {})
+            target = {"name": self._log.name, "kind": "log", "file": str(self._log.absolute()), "object": "", "train": False}
+            self._writer.set_meta("target", {**target, "parameters": 0})
+            self._writer.set_meta("build", True)  # Triton built what it wrote of
+
+    def _write_counts(self) -> None:
+        damage = self._damage
+        self._writer.set_meta("skipped_records", damage.skipped)
+        kinds = dict(self._kinds.most_common(100))
+        told = {"format": "tritonparse", "records": self._kinds.total(), "kinds": kinds, "unknown": dict(self._unknown)}
+        self._writer.set_meta("log", {**told, "is_cut_off": damage.is_cut_off, "damaged_lines": damage.first_lines})
+
+    def __enter__(self) -> EventReading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()

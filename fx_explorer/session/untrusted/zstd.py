@@ -1,0 +1,37 @@
+"""What unpacks zstd: Python's own ``compression.zstd`` (3.14), else the package ``zstandard``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Frame(Protocol):
+    """One frame that is being unpacked. After its end comes nothing, another frame, or what is none."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacker:
+    begin_frame: Callable[[], Frame]
+    error: type[Exception]
+    """What is raised for what zstd did not write."""
+
+
+def unpacker() -> Unpacker | None:
+    """Return what unpacks zstd here; None where nothing does."""
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # from Python 3.14 on
+    except ImportError:
+        try:
+            import zstandard
+        except ImportError:
+            return None
+        return Unpacker(lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
+    return Unpacker(zstd.ZstdDecompressor, zstd.ZstdError)

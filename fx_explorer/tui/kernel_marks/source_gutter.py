@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
-from fx_explorer.analysis.heat.source_heat import LineHeat
+from fx_explorer.analysis.heat.line_heat import LineHeat
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 

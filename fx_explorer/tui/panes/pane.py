@@ -41,7 +41,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.heat.source_heat import LineHeat
+    from fx_explorer.analysis.heat.line_heat import LineHeat
     from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
     from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 

@@ -43,7 +43,6 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.key_table import KeyTable, moved_words
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
@@ -54,11 +53,11 @@ from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHe
 from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
-from fx_explorer.tui.tour.panel import TourPanel
 from fx_explorer.tui.unreadable import TellsUnreadable, why
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 if TYPE_CHECKING:
+    from fx_explorer.tui.tour.panel import TourPanel
     from fx_explorer.tui.tour.walk import Walk
 
 TICK_S = 0.1
@@ -477,6 +476,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             await self.action_run_command(chosen)
 
     def action_help(self) -> None:
+        from fx_explorer.tui.screens.help import Help  # not needed for the first paint
+
         self.push_screen(Help(self.explorer.help_topic(), self.config.keys))
 
     def action_toggle_theme(self) -> None:
@@ -540,8 +541,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     # what the panes ask for
 
-    @on(TourPanel.Picked)
-    async def tour_picked(self, event: TourPanel.Picked) -> None:
+    async def on_tour_panel_picked(self, event: TourPanel.Picked) -> None:
         await self.action_run_command(event.command)
 
     @on(BuildWanted)

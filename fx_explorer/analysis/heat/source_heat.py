@@ -7,7 +7,7 @@ the ledger. Where no time is known, the shares are those of the bytes that kerne
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from itertools import groupby
 from operator import itemgetter
 

@@ -40,6 +40,7 @@ from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.corner_message import CornerMessage
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.idle.later_imports import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.key_table import KeyTable, moved_words
 from fx_explorer.tui.screens.explorer import Explorer
@@ -145,6 +146,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self._session = session
         self._keys = KeysUnderWay()
         self._key_table = KeyTable([one for one in COMMANDS if tour or one.group != "Tour"], self.config.keys)
+        self.later_imports = LaterImports()
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
         self._data_version = -1
@@ -190,6 +192,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.look()
         if not self.is_headless:
             self._tell_leftovers()
+        self.call_after_refresh(self.later_imports.begin)
         self.set_timer(SETTLED_S, _settle_memory)
         # Another thread (a find, a copy) gives way to a key at once.
         sys.setswitchinterval(0.001)
@@ -198,6 +201,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
     async def _tell_leftovers(self) -> None:
         for line in await asyncio.to_thread(leftovers.news):
             self.notify(line, title="interrupted capture", severity="warning", timeout=12)
+
+    def on_unmount(self) -> None:
+        self.later_imports.stop()
 
     def _clash_messages(self) -> list[str]:
         found = clashes([command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys)

@@ -15,16 +15,24 @@ class LineHeat:
     """The kernels of one line."""
 
     parts: tuple[tuple[int, float], ...]
-    """Each kernel's id with the share of everything that it takes for this line, the dearest first."""
+    """Each kernel's id with the share of everything that it takes for this line, the dearest first. There is one at least."""
+    share: float = field(init=False)
+    """The share of the line, from 0 to 1; 0 where nothing is measured by. Added up once: a line can have 100,000 kernels."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", sum(share for _, share in self.parts))
+
+    @property
+    def dearest(self) -> int:
+        return self.parts[0][0]
+
+    @property
+    def largest_share(self) -> float:
+        return self.parts[0][1]
 
     @property
     def kernels(self) -> tuple[int, ...]:
         return tuple(kernel for kernel, _ in self.parts)
-
-    @property
-    def share(self) -> float:
-        """Return the share of the line, from 0 to 1; 0 where nothing is measured by."""
-        return sum(share for _, share in self.parts)
 
 
 @dataclass(frozen=True, slots=True)

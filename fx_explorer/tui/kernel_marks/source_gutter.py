@@ -24,7 +24,7 @@ def source_gutter(events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blo
     """
     if not heat:
         return {line: [glyph] for line, glyph in events.items()}
-    most = max((share for one in heat.values() for _, share in one.parts), default=0.0)
+    most = max(one.largest_share for one in heat.values())
     widest = min(blocks, max(len(one.parts) for one in heat.values()))
     shares = max(len(percent(one.share)) for one in heat.values()) if most else 0
     counts = max(len(_count(one)) for one in heat.values())

@@ -22,7 +22,7 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
     Textual's ``Screen.dismiss`` (8.2) pops whatever screen is on top then.
     """
 
-    def render(self) -> RenderResult:
+    def render(self) -> RenderResult:  # type: ignore[override]  # Screen narrows what Widget may give
         below = super().render()
         return ScreenBelow(below.screen, below.color) if isinstance(below, BackgroundScreen) else below
 

@@ -185,6 +185,11 @@ class SessionReader:
         where, values = _where(equals)
         return int(self._query(f"SELECT count(*) FROM {schema.TABLES[row_type]}{where}", values)[0][0])
 
+    def has(self, row_type: type, **equals: object) -> bool:
+        """Return whether there is a row whose fields equal the keyword arguments: the first that is found ends the search."""
+        where, values = _where(equals)
+        return bool(self._query(f"SELECT 1 FROM {schema.TABLES[row_type]}{where} LIMIT 1", values))
+
     def nodes(self, graph: model.Graph, start: int = 0, stop: int | None = None) -> list[model.Node]:
         """Return the nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page
         costs the same anywhere in it.

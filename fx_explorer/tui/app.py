@@ -40,10 +40,10 @@ from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.corner_message import CornerMessage
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.idle.later_imports import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.key_table import KeyTable, moved_words
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
@@ -54,11 +54,11 @@ from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHe
 from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
-from fx_explorer.tui.tour.panel import TourPanel
 from fx_explorer.tui.unreadable import TellsUnreadable, why
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 if TYPE_CHECKING:
+    from fx_explorer.tui.tour.panel import TourPanel
     from fx_explorer.tui.tour.walk import Walk
 
 TICK_S = 0.1
@@ -146,6 +146,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self._session = session
         self._keys = KeysUnderWay()
         self._key_table = KeyTable([one for one in COMMANDS if tour or one.group != "Tour"], self.config.keys)
+        self.later_imports = LaterImports()
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
         self._data_version = -1
@@ -191,6 +192,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.look()
         if not self.is_headless:
             self._tell_leftovers()
+        self.call_after_refresh(self.later_imports.begin)
         self.set_timer(SETTLED_S, _settle_memory)
         # Another thread (a find, a copy) gives way to a key at once.
         sys.setswitchinterval(0.001)
@@ -199,6 +201,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
     async def _tell_leftovers(self) -> None:
         for line in await asyncio.to_thread(leftovers.news):
             self.notify(line, title="interrupted capture", severity="warning", timeout=12)
+
+    def on_unmount(self) -> None:
+        self.later_imports.stop()
 
     def _clash_messages(self) -> list[str]:
         found = clashes([command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys)
@@ -477,6 +482,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             await self.action_run_command(chosen)
 
     def action_help(self) -> None:
+        from fx_explorer.tui.screens.help import Help  # not needed for the first paint
+
         self.push_screen(Help(self.explorer.help_topic(), self.config.keys))
 
     def action_toggle_theme(self) -> None:
@@ -540,8 +547,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     # what the panes ask for
 
-    @on(TourPanel.Picked)
-    async def tour_picked(self, event: TourPanel.Picked) -> None:
+    async def on_tour_panel_picked(self, event: TourPanel.Picked) -> None:
         await self.action_run_command(event.command)
 
     @on(BuildWanted)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import may_have_language
 
 Compiler = Literal["none", "works", "pauses", "rests"]
 """What the compiler does: there is none, it works, it waits at a pause, or all is compiled and kept
@@ -32,6 +33,9 @@ class Situation:
     is_tour: bool = False
     """Whether the guided tour goes on."""
 
+
+KERNELS_LOOKED_AT = 2_000
+"""To look at 100,000 takes 12 ms, for each command in a menu that is of Triton kernels alone."""
 
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
@@ -88,21 +92,21 @@ def needs_the_rest(command_id: str, now: Situation) -> bool:
 
 
 def _lacks_kernels(reader: SessionReader) -> bool:
-    return not reader.count(model.Kernel)
+    return not reader.has(model.Kernel)
 
 
 def _lacks_autograd(reader: SessionReader) -> bool:
     """Return whether AOTAutograd has made nothing yet of any graph."""
     stages: tuple[model.Stage, ...] = ("joint", "forward", "backward", "post_grad")
-    return not any(reader.count(model.Graph, stage=stage) for stage in stages)
+    return not any(reader.has(model.Graph, stage=stage) for stage in stages)
 
 
 def _lacks_guards(reader: SessionReader) -> bool:
-    return not reader.count(model.Guard)
+    return not reader.has(model.Guard)
 
 
 def _lacks_times(reader: SessionReader) -> bool:
-    return not reader.count(model.Span)
+    return not reader.has(model.Span)
 
 
 def _has_not_ended(reader: SessionReader) -> bool:
@@ -136,24 +140,25 @@ is missing. Views are shown before anything is asked.
 
 
 def _no_kernel(reader: SessionReader) -> str:
-    return "" if reader.count(model.Kernel) else "No kernel was generated."
+    return "" if reader.has(model.Kernel) else "No kernel was generated."
 
 
 def _no_triton(reader: SessionReader) -> str:
-    return "" if reader.count(model.Kernel, language="triton") else "There is no Triton kernel in this session."
+    """Look at no more than the first kernels: a menu asks this before its first frame."""
+    return "" if may_have_language(reader, "triton", KERNELS_LOOKED_AT) else "There is no Triton kernel in this session."
 
 
 def _no_backward(reader: SessionReader) -> str:
-    return "" if reader.count(model.Graph, stage="backward") else "There is no backward: no gradient was asked for."
+    return "" if reader.has(model.Graph, stage="backward") else "There is no backward: no gradient was asked for."
 
 
 def _no_graph(reader: SessionReader) -> str:
-    return "" if reader.count(model.Graph) else "No graph was recorded."
+    return "" if reader.has(model.Graph) else "No graph was recorded."
 
 
 def _no_break(reader: SessionReader) -> str:
     few = reader.count(model.Compilation) < 2
-    return "There is no graph break, and nothing was compiled again." if few and not reader.count(model.GraphBreak) else ""
+    return "There is no graph break, and nothing was compiled again." if few and not reader.has(model.GraphBreak) else ""
 
 
 def _no_other(reader: SessionReader) -> str:

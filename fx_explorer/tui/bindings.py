@@ -97,9 +97,10 @@ def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[Ap
     for command in commands:
         for key in keys_of(command, keymap):
             owners.setdefault(key, []).append(command)
-    for key in list(owners):
-        for longer in [one for one in owners if one.startswith(f"{key} ")]:
-            owners[key] += [command for command in owners[longer] if command not in owners[key]]
+    for longer in list(owners):
+        for end in (at for at, letter in enumerate(longer) if letter == " "):
+            ended_by = owners.get(longer[:end], [])
+            ended_by += [command for command in owners[longer] if command not in ended_by]
     return {key: wanted for key, wanted in owners.items() if len(wanted) > 1}
 
 

@@ -7,13 +7,12 @@ the ledger. Where no time is known, the shares are those of the bytes that kerne
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.heat.line_heat import LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.kernels.costs import KernelTimes, TimeKind
 from fx_explorer.analysis.kernels.counts import KernelUse
 from fx_explorer.analysis.variants.lineage import in_use
@@ -22,41 +21,6 @@ from fx_explorer.session.queries.kernel_places import last_kernel, operations_by
 from fx_explorer.session.queries.kernels import call_counts
 
 ROWS_AT_ONCE = 5_000
-
-Measure = Literal["measured time", "estimated time", "time, partly measured", "bytes moved", ""]
-"""What the shares are shares of; empty where nothing is known but which kernels there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineHeat:
-    """The kernels of one line."""
-
-    parts: tuple[tuple[int, float], ...]
-    """Each kernel's id with the share of everything that it takes for this line, the dearest first."""
-
-    @property
-    def kernels(self) -> tuple[int, ...]:
-        return tuple(kernel for kernel, _ in self.parts)
-
-    @property
-    def share(self) -> float:
-        """Return the share of the line, from 0 to 1; 0 where nothing is measured by."""
-        return sum(share for _, share in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceHeat:
-    """The lines that kernels compute."""
-
-    measure: Measure = ""
-    files: Mapping[int, Mapping[int, LineHeat]] = field(default_factory=dict)
-    """Id of a SourceFile → line (from 0) → its kernels."""
-
-    def of_file(self, file: int) -> Mapping[int, LineHeat]:
-        return self.files.get(file, {})
-
-
-NO_HEAT = SourceHeat()
 
 
 def source_heat(reader: SessionReader) -> SourceHeat:

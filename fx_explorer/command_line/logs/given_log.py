@@ -24,7 +24,7 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
     needs the program, or what only a capture finds out.
     """
-    from fx_explorer.readers.debug_directory import read_directory  # not needed for Python files, all of them
+    from fx_explorer.readers.debug_directory.read_directory import read_directory  # not needed for Python files, all of them
     from fx_explorer.readers.provenance import read_table
     from fx_explorer.readers.torch_logs import read_text
     from fx_explorer.readers.torch_trace import read_log

@@ -24,6 +24,14 @@ def kernels_by_compilation(reader: SessionReader) -> dict[int, int]:
     return dict(reader.query(f"SELECT compilation, count(*) FROM kernel WHERE {_IS_KERNEL} GROUP BY compilation"))
 
 
+def may_have_language(reader: SessionReader, language: model.KernelLanguage, most: int) -> bool:
+    """Return whether one of the first ``most`` kernels is written in a language. True, too, where there are more kernels,
+    which are not looked at.
+    """
+    first = column(reader, f"SELECT language FROM kernel LIMIT {most:d}")
+    return len(first) == most or language in first
+
+
 def kernel_languages(reader: SessionReader) -> set[str]:
     """Return the languages that kernels are written in; ``extern`` for library calls."""
     return set(column(reader, "SELECT DISTINCT language FROM kernel"))

@@ -15,7 +15,7 @@ import math
 import types
 import zlib
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -53,6 +53,12 @@ Check = Callable[[Any], Any]
 """Returns the value of the model; raises ValueError."""
 
 
+@cache
+def _hints(row_type: Callable[..., object]) -> dict[str, Any]:
+    """Return the types of the fields. To find them takes 0.3 ms for each type of row, which the start has 23 of."""
+    return get_type_hints(row_type)
+
+
 def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT]:
     """Return a function that makes a row of SQL values. Raises ValueError, which names the field.
 
@@ -61,7 +67,7 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
     numbers that have one bound.
     """
     fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
-    hints = get_type_hints(row_type)
+    hints = _hints(row_type)
     checks = tuple(_named(field.name, check_of(hints[field.name], field.name)) for field in fields)
     numbers = _bounds(tuple((field.name, hints[field.name]) for field in fields))
     changed = tuple(
@@ -105,7 +111,7 @@ def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]
     """
     make = row_maker(row_type)
     fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
-    hints = get_type_hints(row_type)
+    hints = _hints(row_type)
     checks = tuple(_of_column(hints[field.name], field.name) for field in fields)
 
     def make_all(rows: list[tuple[Any, ...]]) -> list[RowT]:

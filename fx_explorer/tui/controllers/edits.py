@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.variants.lineage import root_name
-from fx_explorer.analysis.variants.set_by_hand import SetByHand, Without, without_what_was_set
-from fx_explorer.analysis.variants.variant_starts import VariantStart, changes_offered, variant_starts
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Compilation, Gate, Mark, PassFile
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
@@ -20,6 +18,8 @@ from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.regions.markable import Markable
+    from fx_explorer.analysis.variants.set_by_hand import SetByHand, Without
+    from fx_explorer.analysis.variants.variant_starts import VariantStart
     from fx_explorer.trials.options import OptionTrial
 
 NOTHING_MARKED = (
@@ -91,6 +91,8 @@ class Edits:
         if settings:
             waiting, reader = self._services.captures.waiting, self._services.stepped_session
             if waiting and waiting.gate and reader:
+                from fx_explorer.analysis.variants.set_by_hand import SetByHand  # not needed for the first paint
+
                 done = SetByHand(waiting.gate, waiting.compilation, settings)
                 self._set_by_hand.setdefault(reader.path, []).append(done)
             self._stepping.send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
@@ -119,6 +121,8 @@ class Edits:
         start = await ask(self.app, Chooser(_only("Compile again", waiting), matching(choices))) if choices else None
         if start is None:
             return
+        from fx_explorer.analysis.variants.set_by_hand import Without  # not needed for the first paint
+
         if isinstance(start, Without):
             self._compile_and_compare(start)
             return
@@ -138,6 +142,8 @@ class Edits:
 
     async def _choose_changes(self, title: str, start: VariantStart) -> Changes | None:
         """Ask for options of another variant; None when none is to be compiled."""
+        from fx_explorer.analysis.variants.variant_starts import changes_offered  # not needed for the first paint
+
         choices = [Choice(one.words, one.detail, one) for one in changes_offered(start)]
         offered = await ask(self.app, Chooser(title, matching(choices)))
         if offered is None or offered.settings is not None:
@@ -149,6 +155,8 @@ class Edits:
         """Return the variants that leave out what was set by hand, once all is compiled: before, nothing
         has come of it yet.
         """
+        from fx_explorer.analysis.variants.set_by_hand import without_what_was_set  # not needed for the first paint
+
         reader = self._services.stepped_session
         done = self._set_by_hand.get(reader.path, []) if reader and waiting.gate is None else []
         return list(without_what_was_set(reader, done)) if reader and done else []
@@ -183,6 +191,8 @@ class Edits:
         """Return the stages to set out from; where there is none, the user is told. At a gate only the
         compilation that waits there can be taken up.
         """
+        from fx_explorer.analysis.variants.variant_starts import variant_starts  # not needed for the first paint
+
         reader = self._services.stepped_session
         found = variant_starts(reader, waiting.compilation) if reader else []
         if not found:
@@ -236,6 +246,8 @@ class Edits:
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
             self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")
             return
+        from fx_explorer.analysis.variants.variant_starts import VariantStart  # not needed for the first paint
+
         start = VariantStart(compilation, "dynamo")
         changes = await self._choose_changes(f"Compile [{compilation}] again with {mark.name}", start)
         if changes is not None:

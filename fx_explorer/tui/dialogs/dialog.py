@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Generic, TypeGuard, TypeVar
 
+from textual.app import RenderResult
 from textual.await_complete import AwaitComplete
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.worker import Worker
+
+from fx_explorer.tui.dialogs.screen_below import ScreenBelow
 
 AnswerT = TypeVar("AnswerT")
 
@@ -17,6 +21,10 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
 
     Textual's ``Screen.dismiss`` (8.2) pops whatever screen is on top then.
     """
+
+    def render(self) -> RenderResult:  # type: ignore[override]  # Screen narrows what Widget may give
+        below = super().render()
+        return ScreenBelow(below.screen, below.color) if isinstance(below, BackgroundScreen) else below
 
     def dismiss(self, result: AnswerT | None = None) -> AwaitComplete:
         """Close this dialog with ``result``, if it is still the one on top."""

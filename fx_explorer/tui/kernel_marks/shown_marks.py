@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from fx_explorer.analysis.heat.source_heat import NO_HEAT, LineHeat, Measure, SourceHeat, source_heat
+from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
 from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.kernel_marks.source_gutter import percent
@@ -24,6 +24,12 @@ LEGENDS: Mapping[Measure, str] = {
     "bytes moved": "% of bytes",
     "": "× kernels",
 }
+
+
+def _read_heat(reader: SessionReader) -> SourceHeat:
+    from fx_explorer.analysis.heat.source_heat import source_heat  # not needed for the first paint
+
+    return source_heat(reader)
 
 
 class KernelMarks:
@@ -53,7 +59,7 @@ class KernelMarks:
         of = (reader, reader.data_version())
         if self.is_on and of != self._read_of:
             self._read_of = of
-            self._renewed.renew(reader, source_heat, takes_long=self._takes_long(reader))
+            self._renewed.renew(reader, _read_heat, takes_long=self._takes_long(reader))
 
     def forget(self) -> None:
         """Forget the session, which is about to be closed."""

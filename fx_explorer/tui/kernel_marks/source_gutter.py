@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
-from fx_explorer.analysis.heat.source_heat import LineHeat
+from fx_explorer.analysis.heat.line_heat import LineHeat
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 
@@ -24,7 +24,7 @@ def source_gutter(events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blo
     """
     if not heat:
         return {line: [glyph] for line, glyph in events.items()}
-    most = max((share for one in heat.values() for _, share in one.parts), default=0.0)
+    most = max(one.largest_share for one in heat.values())
     widest = min(blocks, max(len(one.parts) for one in heat.values()))
     shares = max(len(percent(one.share)) for one in heat.values()) if most else 0
     counts = max(len(_count(one)) for one in heat.values())

@@ -41,7 +41,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.heat.source_heat import LineHeat
+    from fx_explorer.analysis.heat.line_heat import LineHeat
     from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
     from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
@@ -279,7 +279,9 @@ class Pane(TellsUnreadable, Vertical):
         """
         shown = self._shown.lines
         whole, text = text, text if shown is None else code_of(language, text, self._shown)
-        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown, layout=self._layout_of(language, text))
+        ready = graph_texts.coloured(self._reader, self.document) if self._reader and self.document and shown is None else None
+        layout = self._layout_of(language, text)
+        self._code.load(ready or text, language, line=self._shown.row_of(line), numbers=shown, layout=layout)
         self._colour_text()
         if shown is not None and self.shows_machine_words and has_words(language, whole):
             self._show_machine_words(whole, shown)
@@ -337,7 +339,7 @@ class Pane(TellsUnreadable, Vertical):
         if (events, heat) != (self._events, self._heat):
             self._events, self._heat = events, heat
             self._write_gutter()
-            kinds = {line: kernel_kind(one.kernels[0]) for line, one in heat.items()}
+            kinds = {line: kernel_kind(one.dearest) for line, one in heat.items()}
             self._code.colour_numbers((lambda line: kinds.get(line, "")) if kinds else None)
             self._show_title()
 

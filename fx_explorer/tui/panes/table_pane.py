@@ -20,7 +20,6 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import copying
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
@@ -366,6 +365,8 @@ class TablePane(TellsUnreadable, Vertical):
         """Return what writes all that the view says, its rows as they stand on the screen; nothing
         while it says nothing. It may be called in another thread.
         """
+        from fx_explorer.tui import copying  # not needed for the first paint
+
         table, order, row = self._table, self._order, self._row()
         if table is None:
             return lambda _: ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.message import Message
@@ -16,17 +17,12 @@ from fx_explorer.analysis.links.library_calls import is_call_of, library_at
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import copying
 from fx_explorer.tui.assembly.machine_column import NO_MACHINE_WORDS
 from fx_explorer.tui.beside import Beside, Made, read_beside
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.choices import found_choices, pane_choices, region_choices, variant_choices
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, Found, matching, matching_when_read
-from fx_explorer.tui.help_topics import Topic, topic_of
-from fx_explorer.tui.inspector import inspect
-from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.inspector.levels import (
     FIRST_KERNEL,
     INSIDE_A_LIBRARY,
@@ -39,11 +35,14 @@ from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.frame import ExplorerFrame
-from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.views.reads import DOCUMENT_READS, FIND_READS
 from fx_explorer.tui.widgets.lines.line_view import LineView
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.help_topics import Topic
+    from fx_explorer.tui.inspector.entry import Entry
 
 LINES_AT_ONCE = 1_000
 """An answer of so many lines is written before the next frame."""
@@ -85,6 +84,8 @@ class Explorer(ExplorerFrame):
 
     def help_topic(self) -> Topic:
         """Return the topic that help is about right now."""
+        from fx_explorer.tui.help_topics import topic_of  # not needed for the first paint
+
         return topic_of("outline" if self.outline.has_focus else self.picture_here or self.view)
 
     # views and panes
@@ -208,6 +209,8 @@ class Explorer(ExplorerFrame):
     async def action_pick_document(self) -> None:
         if self.reader is None:
             return
+        from fx_explorer.tui.dialogs.choices import pane_choices  # not needed for the first paint
+
         await self.show_view("source")
         pane = self.linked.active
         if DOCUMENT_READS.takes_long(self.reader):
@@ -293,6 +296,8 @@ class Explorer(ExplorerFrame):
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
         """Return the region under the cursor. With none or several there, the user is asked."""
         here = self.regions_here()
+        from fx_explorer.tui.dialogs.choices import region_choices  # not needed for the first paint
+
         choices = region_choices(reader, here)
         if not choices:
             self.notify(
@@ -316,7 +321,8 @@ class Explorer(ExplorerFrame):
     @conversation("compare variants", "choose two variants to compare")
     async def action_compare_variants(self) -> None:
         """Ask which compilations to compare. If there are only two, they are compared at once."""
-        from fx_explorer.analysis.comparing.headings import original_first  # not needed for the first paint, both
+        from fx_explorer.analysis.comparing.headings import original_first  # not needed for the first paint, all
+        from fx_explorer.tui.dialogs.choices import variant_choices
         from fx_explorer.tui.screens.compare import CompareScreen
 
         variants = self.reader.rows(model.Compilation) if self.reader else []
@@ -447,6 +453,8 @@ class Explorer(ExplorerFrame):
         if reader is None:
             return
 
+        from fx_explorer.tui.dialogs.choices import found_choices  # not needed for the first paint
+
         def search(typed: str) -> Found[Place] | Awaitable[Found[Place]]:
             look = functools.partial(found_choices, typed=typed)
             return read_beside(reader.path, look) if typed and FIND_READS.takes_long(reader) else look(reader)
@@ -463,6 +471,8 @@ class Explorer(ExplorerFrame):
         """Go where a line in a pane is linked to, if it is one place; else let the user choose."""
         if self.reader is None:
             return
+        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+
         links = [(entry, entry.place) for entry in inspect.links(self.reader, event.place) if entry.place]
         if not links:
             self.notify("This line is linked to nothing: no node comes from it, and nothing was made of it.")
@@ -485,6 +495,9 @@ class Explorer(ExplorerFrame):
         if self.reader is None or place is None:
             self.notify("Nothing is selected: go to a line of source, a node or a line of a kernel first.")
             return
+        from fx_explorer.tui.inspector import inspect  # not needed for the first paint, both
+        from fx_explorer.tui.screens.inspector import Inspector
+
         chosen = await ask(self.app, Inspector(inspect.entries(self.reader, place)))
         if chosen:
             await self.go(chosen)
@@ -511,14 +524,20 @@ class Explorer(ExplorerFrame):
         if self.reader is None or kernel is None:
             self.notify(NO_KERNEL)
         else:
+            from fx_explorer.tui import copying  # not needed for the first paint
+
             self._copy(copying.kernel_text(self.reader, kernel))
 
     def action_copy_node(self) -> None:
+        from fx_explorer.tui import copying  # not needed for the first paint
+
         place = self.place or self.linked_selection.selection
         self._copy(copying.node_text(self.reader, place) if self.reader and place else "")
 
     def action_copy_answer(self) -> None:
         """Copy what the view says, as markdown."""
+        from fx_explorer.tui import copying  # not needed for the first paint
+
         shown = self._view_widgets.get(self.view)
         if self.reader is None:
             return
@@ -547,6 +566,8 @@ class Explorer(ExplorerFrame):
     def action_edit(self) -> None:
         if self.reader is None:
             return
+        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+
         place = self.place or self.linked_selection.selection
         found = inspect.user_line(self.reader, place) if place else None
         if found is None:

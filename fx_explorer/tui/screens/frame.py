@@ -34,7 +34,6 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.commands import OF_A_PLACE, OF_TRITON, Keymap, sentence_of
-from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList, leads_to
@@ -570,6 +569,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         elif place and (selection := self.linked_selection.selected_at(place)):
             with self.explained():
                 costs = self.linked.kernel_marks.words(selection.place)
+                from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+
                 here, *rest = inspect.summary(selection) or [""]
                 self._inspector.show(inspector_content([here, *([costs] if costs else []), *rest]))
         else:

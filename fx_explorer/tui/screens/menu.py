@@ -94,10 +94,15 @@ class MenuTable(Widget):
         self.menu = menu
         self._note = note
         self._why_not = why_not
+        self._words: list[tuple[str, str, bool]] = []
+        """Of each entry its key, what it is called, and whether it does something now: asked once, since it is drawn twice for
+        each frame.
+        """
         self.show(menu)
 
     def show(self, menu: Menu) -> None:
         self.menu = menu
+        self._words = [(key, *self._about(entry)) for key, entry in menu.entries.items()]
         self.border_title = f"{' '.join(map(key_label, menu.keys))}  {menu.title}"
         self.border_subtitle = f"{self._note} · esc leaves" if self._note else "esc leaves"
         self.refresh(layout=True)
@@ -109,11 +114,10 @@ class MenuTable(Widget):
         return Content("\n").join(self._rows(self.size.width))
 
     def _rows(self, width: int) -> list[Content]:
-        entries = list(self.menu.entries.items())
         most_rows = max(1, self.app.size.height - 3)
-        return menu_rows([(key, *self._words(entry)) for key, entry in entries], width, most_rows)
+        return menu_rows(self._words, width, most_rows)
 
-    def _words(self, entry: AppCommand | Menu) -> tuple[str, bool]:
+    def _about(self, entry: AppCommand | Menu) -> tuple[str, bool]:
         """Return what an entry is called, and whether it does something now."""
         if isinstance(entry, Menu):
             return f"{entry.title} …", True

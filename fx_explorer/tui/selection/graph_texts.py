@@ -5,8 +5,9 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, graph_form, node_at
 from fx_explorer.analysis.graph_code.code import GraphText
-from fx_explorer.analysis.graph_code.texts import is_kept, keep, write_text
+from fx_explorer.analysis.graph_code.texts import graph_text, is_kept, keep, write_text
 from fx_explorer.analysis.words import counted
+from fx_explorer.highlight import Lines
 from fx_explorer.session import SessionReader
 
 NODES_AT_ONCE = 1_000
@@ -37,8 +38,17 @@ def written(reader: SessionReader, document: Document) -> GraphText:
     """Write the text of a graph, and make what the screen asks of it first."""
     assert document.kind == "code" or document.kind == "table"
     text = write_text(reader, document.kind, reader.get(model.Graph, document.id))
-    _ = text.text, text.line_of_node
+    _ = text.coloured(document.language), text.line_of_node
     return text
+
+
+def coloured(reader: SessionReader, document: Document) -> Lines | None:
+    """Return the lines of a text of a graph, which are ready where it was written beside the screen; None for what is no
+    such text.
+    """
+    if document.kind != "code" and document.kind != "table":
+        return None
+    return graph_text(reader, document.kind, document.id).coloured(document.language)
 
 
 def keep_written(reader: SessionReader, document: Document, text: GraphText) -> None:

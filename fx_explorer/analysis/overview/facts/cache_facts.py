@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer.analysis.caches.answers import cache_answers
-from fx_explorer.analysis.caches.sentences import COMPARE, bypass_sentences, done_sentence, warm_sentence
-from fx_explorer.analysis.caches.warm_start import warm_start
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
@@ -15,6 +13,11 @@ from fx_explorer.session import SessionReader
 def cache_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield what was found, what was looked for in vain, and why a cache was not asked; nothing where none was."""
     answers = cache_answers(reader)  # once: a record can be 100 KB
+    if not answers:
+        return
+    from fx_explorer.analysis.caches.sentences import COMPARE, bypass_sentences, done_sentence, warm_sentence
+    from fx_explorer.analysis.caches.warm_start import warm_start  # not needed for most sessions, both
+
     warm = warm_start(reader, answers)
     if warm:
         yield Fact("caches", "good", warm_sentence(warm), done_sentence(warm), view="time")

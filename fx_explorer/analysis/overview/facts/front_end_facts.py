@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of, place_of_path
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.front_ends.differences import beside_dynamo, differences
-from fx_explorer.analysis.front_ends.refusals import refusal
-from fx_explorer.analysis.front_ends.seen import Seen, seen_by_dynamo
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.front_ends.seen import Seen
 
 
 def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield a fact for each front end that was asked, with the differences to Dynamo, or why it refused."""
     rows = reader.rows(model.FrontEnd)
-    dynamo = seen_by_dynamo(reader) if rows else None
+    if not rows:
+        return
+    from fx_explorer.analysis.front_ends.seen import seen_by_dynamo  # not needed for most sessions
+
+    dynamo = seen_by_dynamo(reader)
     for row in rows:
         yield _made(reader, row, dynamo) if row.graph and dynamo else _refused(reader, row)
 
 
 def _made(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
+    from fx_explorer.analysis.front_ends.differences import beside_dynamo, differences  # likewise
+
     first, *rest = differences(beside_dynamo(reader, row, dynamo))
     place = Place(document_of(reader, "graph", row.graph))
     return Fact("front_ends", "good", f"{model.FRONT_END_CALLS[row.name]}: {first}", "\n".join(rest), place)
 
 
 def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
+    from fx_explorer.analysis.front_ends.refusals import refusal  # likewise
+
     told = refusal(row)
     where = f" at {in_file(row.file, row.line)}" if row.line else ""
     state = "was stopped" if row.state == "timed_out" else "refused the target"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.ledger.figures import ledger_figures
-from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.session import SessionReader
 
 SHOWN = 2
@@ -14,6 +13,11 @@ SHOWN = 2
 
 def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield the first sentences of the verdict; nothing where no call was accounted for."""
+    if not reader.has(model.LedgerCall):
+        return
+    from fx_explorer.analysis.ledger.figures import ledger_figures  # not needed for most sessions, both
+    from fx_explorer.analysis.ledger.verdict import verdict
+
     figures = ledger_figures(reader)
     if figures is not None:
         yield from (Fact("call", "good", sentence, view="ledger") for sentence in verdict(figures)[:SHOWN])

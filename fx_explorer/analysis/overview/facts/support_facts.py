@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.backends.amounts import summaries
-from fx_explorer.analysis.backends.verdict import short_verdict
+from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.session import SessionReader
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much each backend supports; nothing where every graph went to Inductor."""
+    if not reader.has(model.SupportReport):
+        return
+    from fx_explorer.analysis.backends.amounts import summaries  # not needed for most sessions, both
+    from fx_explorer.analysis.backends.verdict import short_verdict
+
     for one in summaries(reader):
         is_all = not one.is_said or one.supported.count == one.whole.count
         for sentence in short_verdict(one):

@@ -1,18 +1,23 @@
-"""Leads through the tour in the real app: looks whether the step is done, and says the next one."""
+"""Leads through the tour in the real app: looks whether the step is done, and says the next one.
+
+What the tour is made of is imported where it is needed: most who start the app go through none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import by_id
-from fx_explorer.tui.controllers.guided_tour.now import moment
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.screens.menu import MenuScreen
-from fx_explorer.tui.tour.moment import MAIN_SCREEN, Moment
-from fx_explorer.tui.tour.panel import PanelText, TourPanel
-from fx_explorer.tui.tour.steps import STEPS, TourStep
-from fx_explorer.tui.tour.walk import Walk
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.tour.moment import Moment
+    from fx_explorer.tui.tour.panel import PanelText
+    from fx_explorer.tui.tour.steps import TourStep
+    from fx_explorer.tui.tour.walk import Walk
 
 NO_TOUR = "No tour is going on: fx-explorer tour begins one."
 LEFT = "The tour is closed; the app stays. fx-explorer tour goes on from here."
@@ -39,6 +44,8 @@ class Guide:
 
     @property
     def step(self) -> TourStep:
+        from fx_explorer.tui.tour.steps import STEPS
+
         return STEPS[self._at]
 
     @property
@@ -51,6 +58,8 @@ class Guide:
         """
         if self._walk is None:
             return
+        from fx_explorer.tui.controllers.guided_tour.now import moment
+
         now = moment(self._services, self._count_trials(), self.captures, self._walk.target)
         if self._began is None:
             self._began = now
@@ -70,6 +79,8 @@ class Guide:
         if self._walk is None:
             self._services.notify(NO_TOUR)
             return
+        from fx_explorer.tui.tour.panel import TourPanel
+
         self._walk = None
         for screen in self._services.app.screen_stack:
             for panel in screen.walk_children(TourPanel):
@@ -84,6 +95,8 @@ class Guide:
         self.look()
 
     def _go_to(self, at: int, now: Moment | None) -> None:
+        from fx_explorer.tui.tour.steps import STEPS
+
         assert self._walk is not None
         self._at = max(0, min(at, len(STEPS) - 1))
         self._began = now
@@ -96,6 +109,8 @@ class Guide:
         """Show the panel on the screen that is on top. A menu is as high as it has to be, and leaves the panel
         of the screen below it visible.
         """
+        from fx_explorer.tui.tour.panel import TourPanel
+
         screen = self._services.app.screen
         if isinstance(screen, MenuScreen) or not screen.is_mounted:
             return
@@ -106,6 +121,10 @@ class Guide:
         screen.mount(TourPanel(text))
 
     def _text(self, now: Moment) -> PanelText:
+        from fx_explorer.tui.tour.moment import MAIN_SCREEN
+        from fx_explorer.tui.tour.panel import PanelText
+        from fx_explorer.tui.tour.steps import STEPS
+
         step = self.step
         key, does = self._key(step.command), step.does
         if not step.is_there(now):

@@ -51,7 +51,7 @@ class CodeView(LineView):
 
     def load(
         self,
-        text: str,
+        text: str | Lines,
         language: str = "text",
         *,
         line: int = 0,
@@ -61,10 +61,12 @@ class CodeView(LineView):
         """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find
         looks again.
 
+        A long text can be made ``Lines`` beside the screen: to find its lines takes 0.1 s for 300,000 of them.
         ``numbers`` are the lines' own numbers, from 0, where the text leaves some out.
         ``layout`` says how lines are shown; what is copied is the text as it is.
         """
-        self._lines, self._wrapped, self._layout = Lines(text, language), None, layout
+        self._lines = text if isinstance(text, Lines) else Lines(text, language)
+        self._wrapped, self._layout = None, layout
         self._numbers = numbers
         self._annotations, self._annotation_width, self._kind_of_number = {}, 0, None
         self.forget_place()

@@ -16,7 +16,7 @@ from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.errors import SessionError
 from fx_explorer.ranks.assigned import assigned
 from fx_explorer.ranks.engines import engine
-from fx_explorer.ranks.found_files import FoundFile, OtherFile, find_files
+from fx_explorer.ranks.found_files import FoundFile, OtherFile, find_files, rank_in_name
 from fx_explorer.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.session import SessionReader
 
@@ -58,6 +58,7 @@ def compare(given: Sequence[Path], address: str = "", progress: Progress = lambd
     if not files.found:
         raise SessionError(_no_logs(given, files.others))
     read = _read(files.found, address, progress)
+    read, other_kind = _of_one_kind(read)
     ranks = assigned(read)
     if not ranks.summaries:
         told = "; ".join(f"{one.path.name} {one.why}" for one in ranks.left_out[:3])
@@ -65,7 +66,23 @@ def compare(given: Sequence[Path], address: str = "", progress: Progress = lambd
     groups = alike(ranks.summaries)
     groups = without_differing_records(groups, differing_ranks(findings(groups)))
     found = _explained(groups, ranks.summaries)
-    return ComparedRanks(ranks.summaries, tuple(groups), found, (*ranks.left_out, *files.others), ranks.notes)
+    return ComparedRanks(ranks.summaries, tuple(groups), found, (*ranks.left_out, *other_kind, *files.others), ranks.notes)
+
+
+def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:
+    """Return the sessions or the logs, whichever there are more of, and why the others are left out: a capture names a
+    function as its program does (``Net.forward``), and a log as torch does (``forward``), so that ranks of either kind
+    would differ in every function.
+    """
+    logs, sessions = ([one for one in read if one.summary and one.is_log is kind] for kind in (True, False))
+    if not logs or not sessions:
+        return list(read), []
+    fewer, what, others = (logs, "log", "sessions") if len(logs) <= len(sessions) else (sessions, "session", "logs of torch's")
+    why = f"is a {what}, and the others are {others}: they name functions otherwise, and are not compared with one another"
+    kept = [one for one in read if one not in fewer]
+    ranks = {rank_in_name(Path(one.path).name) for one in kept}
+    left = [OtherFile(Path(one.path), why, is_unread=rank_in_name(Path(one.path).name) not in ranks) for one in fewer]
+    return kept, left
 
 
 def _read(found: Sequence[FoundFile], address: str, progress: Progress) -> list[ReadFile]:

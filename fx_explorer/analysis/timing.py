@@ -81,8 +81,9 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
     for stage in (*model.STAGES, FROM_CACHE, ""):
         if stage in exclusive:
             by_stage[stage] = exclusive[stage]
-    total = compile_seconds(reader, compilation)
-    return StageTimes(by_stage, total, max(0.0, total - sum(by_stage.values())))
+    # Of a compilation without an end torch has written no time, only that of the phases that were over.
+    total = max(compile_seconds(reader, compilation), sum(by_stage.values()))
+    return StageTimes(by_stage, total, total - sum(by_stage.values()))
 
 
 def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[int, frozenset[str]]:

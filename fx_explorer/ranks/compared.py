@@ -63,6 +63,7 @@ def compare(given: Sequence[Path], address: str = "", progress: Progress = lambd
     if not files.found:
         raise SessionError(_no_logs(given, files.others))
     read, notes = _without_mixed(_read(files.found, address, progress))
+    read, other_kind = _of_one_kind(read)
     ranks = assigned(read)
     if not ranks.summaries:
         told = "; ".join(f"{one.path.name} {one.why}" for one in ranks.left_out[:3])
@@ -70,7 +71,8 @@ def compare(given: Sequence[Path], address: str = "", progress: Progress = lambd
     groups = alike(ranks.summaries)
     groups = without_differing_records(groups, differing_ranks(findings(groups)))
     found = _explained(groups, ranks.summaries)
-    return ComparedRanks(ranks.summaries, tuple(groups), found, (*ranks.left_out, *files.others), (*notes, *ranks.notes))
+    left_out = (*ranks.left_out, *other_kind, *files.others)
+    return ComparedRanks(ranks.summaries, tuple(groups), found, left_out, (*notes, *ranks.notes))
 
 
 def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]:
@@ -95,6 +97,22 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
         nobodys = f"; {counted(apart.nobodys, 'line')} of it {'is' if apart.nobodys == 1 else 'are'} of no rank"
         notes.append(told + nobodys * bool(apart.nobodys))
     return found, notes
+
+
+def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:
+    """Return the sessions or the logs, whichever there are more of, and why the others are left out: a capture names a
+    function as its program does (``Net.forward``), and a log as torch does (``forward``), so that ranks of either kind
+    would differ in every function.
+    """
+    logs, sessions = ([one for one in read if one.summary and one.is_log is kind] for kind in (True, False))
+    if not logs or not sessions:
+        return list(read), []
+    fewer, what, others = (logs, "log", "sessions") if len(logs) <= len(sessions) else (sessions, "session", "logs of torch's")
+    why = f"is a {what}, and the others are {others}: they name functions otherwise, and are not compared with one another"
+    kept = [one for one in read if one not in fewer]
+    ranks = {rank_in_name(Path(one.path).name) for one in kept}
+    left = [OtherFile(Path(one.path), why, is_unread=rank_in_name(Path(one.path).name) not in ranks) for one in fewer]
+    return kept, left
 
 
 def _read(found: Sequence[FoundFile], address: str, progress: Progress) -> list[ReadFile]:

@@ -29,6 +29,8 @@ class ReadFile:
     told_ranks: tuple[tuple[int, int], ...] = ()
     """(rank, records that say so)."""
     error: str = ""
+    is_log: bool = False
+    """Whether it is a log of torch's, and no session: the two name functions otherwise."""
 
 
 def read_file(path: str) -> ReadFile:
@@ -54,11 +56,11 @@ def _read_log(path: str) -> ReadFile:
             summary = summarise(reader, NO_RANK, path)
             damaged = set((reader.meta("log") or {}).get("damaged_lines", ()))
     if excerpt is None:
-        return ReadFile(path, summary)
+        return ReadFile(path, summary, is_log=True)
     # A log whose texts were changed by hand has more that is damaged than its end.
     is_cut_off = bool(excerpt.unknown_end) and len(damaged) <= excerpt.keeps_last
     unknown_end = excerpt.unknown_end if is_cut_off else summary.unknown_end
-    return ReadFile(path, replace(summary, unknown_end=unknown_end), excerpt.ranks)
+    return ReadFile(path, replace(summary, unknown_end=unknown_end), excerpt.ranks, is_log=True)
 
 
 @contextlib.contextmanager

@@ -129,3 +129,18 @@ def without_ends(session: Path) -> None:
     """Make the compilations of a session as those of a torch that lost its metrics."""
     with sqlite3.connect(session) as connection:
         connection.execute("UPDATE compilation SET status='running'")
+
+
+def test_a_session_and_logs_are_not_held_against_one_another(job: Path, tmp_path: Path) -> None:
+    """They name functions otherwise. What there is more of is compared."""
+    logs = sorted((job / "trace").glob("*.log"))
+    found = compare([*logs, sessions_of(job)[0]])
+    assert told(found) == told(compare(logs))
+    assert [(one.path.name, one.why.partition(",")[0], one.is_unread) for one in found.left_out] == [
+        ("train.rank0.fxs", "is a session", False)
+    ]
+    alone = compare([sessions_of(job)[0], next(one for one in logs if "rank_1" in one.name)])
+    assert alone.first is None
+    assert [one.rank for one in alone.summaries] == [0]
+    assert "is a log, and the others are sessions" in alone.left_out[0].why
+    assert alone.left_out[0].is_unread  # of rank 1 nothing is known

@@ -368,7 +368,8 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
         return
     most = sorted(times.by_stage.items(), key=lambda item: -item[1])[:3]
     told = [f"{STAGE_IN_WORDS[stage]} {seconds(spent)} ({share(spent, times.total_s)})" for stage, spent in most]
-    yield Fact("time", "good", f"Compiling took {seconds(times.total_s)}.", "; ".join(told), view="time")
+    least = "at least " if reader.count(model.Compilation, status="running") else ""
+    yield Fact("time", "good", f"Compiling took {least}{seconds(times.total_s)}.", "; ".join(told), view="time")
 
 
 def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]) -> Iterator[Fact]:
@@ -388,6 +389,7 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[D
         yield costliest_fact(broken[0], len(broken))
     elif problems:
         worst, said = problems[0], model.Outcome.from_json(outcome).message
+        said = "" if said in worst.text else said
         yield replace(worst, topic="next", text=look_at(worst), detail=worst.detail or said)
     elif asked := first_question(list(facts)):
         yield Fact("next", "notice", look_at(asked), asked.detail, asked.place, asked.view)

@@ -32,6 +32,10 @@ def headline(ranks: ComparedRanks) -> str:
         return f"There is one rank, {ranks.summaries[0].rank}, and none to hold it against."
     if first is None:
         unknown = [one.rank for one in ranks.summaries if one.unknown_end]
+        silent = [one.rank for one in ranks.summaries if one.unknown_end and not one.compilations]
+        if silent:
+            its = "its log tells of" if len(silent) == 1 else "their logs tell of"
+            return f"{as_sentence(rank_words(silent))} compiled nothing that {its} before the end of what is there."
         if len(unknown) == count:
             return f"{as_sentence(rank_words(unknown))} did the same, as far as what is there of them goes."
         if unknown:

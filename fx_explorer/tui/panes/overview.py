@@ -173,6 +173,7 @@ TOPIC_LABELS: dict[Topic, str] = {
     "kernels": "kernels",
     "memory": "memory",
     "time": "time",
+    "caches": "caches",
     "call": "a call",
     "backend": "backend",
     "bench": "bench",

@@ -50,8 +50,8 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
     if found:
-        lines = listed([str(line) for line in told.get("damaged_lines", ())])
-        where = f"First in lines {lines}." if lines else ""
+        lines = list(dict.fromkeys(f"{line:,}" for line in told.get("damaged_lines", ())))
+        where = f"First in {'line' if len(lines) == 1 else 'lines'} {listed(lines)}." if lines else ""
         yield Fact("run", "notice", f"Not all of it is as torch wrote it: {'; '.join(found)}.", where)
     unknown = told.get("unknown") or {}
     if unknown:

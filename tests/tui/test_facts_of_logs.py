@@ -1,0 +1,30 @@
+"""The first view shows every fact there can be, those of logs included, whatever they are about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from fx_explorer.analysis.facts import Topic
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.readers.torch_trace import read_log
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.panes.overview import TOPIC_CELLS, TOPIC_LABELS, fact_lines
+from tests.ranks.logs_of_ranks import DATA
+
+
+def test_every_topic_has_a_label_that_fits() -> None:
+    assert set(TOPIC_LABELS) == set(get_args(Topic))
+    assert all(len(label) < TOPIC_CELLS for label in TOPIC_LABELS.values())
+
+
+@pytest.mark.parametrize("log", ["caches/base.log.gz", "caches/warm.log.gz", "ddp_buckets.log.gz"])
+def test_the_facts_of_a_log_with_records_of_caches_are_shown(log: str, tmp_path: Path) -> None:
+    read_log(DATA / log, tmp_path / "log.fxs")
+    with SessionReader(tmp_path / "log.fxs") as reader:
+        facts = overview(reader)
+    assert "caches" in {fact.topic for fact in facts}
+    shown = fact_lines(facts, 100)
+    assert {line.fact for line in shown} == set(range(len(facts)))

@@ -73,6 +73,7 @@ def _find(reader: SessionReader, found: SessionFixes) -> None:
     from fx_explorer import fixing
     from fx_explorer.analysis.breaks.grouped import distinct_breaks
     from fx_explorer.analysis.figures import session_figures
+    from fx_explorer.analysis.log_sessions import tells_breaks
     from fx_explorer.analysis.overview.fallbacks import left_to_python
     from fx_explorer.fixing.offers import as_break, why_not_tried
 
@@ -80,6 +81,7 @@ def _find(reader: SessionReader, found: SessionFixes) -> None:
     found.why_not_tried = why_not_tried(reader, found.request)
     found.before = session_figures(reader)
     found.stopped = _what_stopped(reader)
+    found.tells_breaks = tells_breaks(reader)
     found.recompiles = recompiles_of(reader)
     left = [as_break(one) for one in left_to_python(reader) if one.kind != "limit" and not one.has_nothing_to_compile]
     broken = [*distinct_breaks(reader), *left]
@@ -126,6 +128,8 @@ SEE_ONE = "see one: --diff N"
 
 
 def _no_breaks(found: SessionFixes) -> str:
+    if not found.tells_breaks:
+        return "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or TORCH_LOGS=graph_breaks does"
     if found.stopped:
         return f"no graph breaks up to where the program stopped: {found.stopped}"
     return "no graph breaks" if found.recompiles and found.recompiles.causes else "no graph breaks: nothing to fix"

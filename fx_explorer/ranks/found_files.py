@@ -55,7 +55,7 @@ def find_files(given: Sequence[Path]) -> FoundFiles:
     others: list[OtherFile] = []
     for path in dict.fromkeys(_files(given)):
         kind = kind_of_file(path)
-        if kind.kind in ("log", "sqlite"):
+        if kind.kind in ("log", "sqlite") or (kind.kind == "torch_logs" and path in given):
             found.append(FoundFile(path, rank_in_name(path.name)))
         else:
             others.append(OtherFile(path, f"is {kind.words}", is_unread=kind.kind == "unreadable"))

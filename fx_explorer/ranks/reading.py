@@ -11,6 +11,8 @@ from pathlib import Path
 from fx_explorer.analysis.ranks.summarising import summarise
 from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.readers.torch_logs import read_text
+from fx_explorer.readers.torch_logs.messages import printed_ranks
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from fx_explorer.session import SessionReader
@@ -36,8 +38,11 @@ class ReadFile:
 def read_file(path: str) -> ReadFile:
     """Return the summary of a log or session; never raises for what stands in the file."""
     try:
-        if kind_of_file(Path(path)).kind == "log":
+        kind = kind_of_file(Path(path)).kind
+        if kind == "log":
             return _read_log(path)
+        if kind == "torch_logs":
+            return _read_printed(path)
         with SessionReader(path) as reader:
             return ReadFile(path, summarise(reader, NO_RANK, path))
     except FxExplorerError as error:
@@ -63,18 +68,24 @@ def _read_log(path: str) -> ReadFile:
     return ReadFile(path, replace(summary, unknown_end=unknown_end), excerpt.ranks, is_log=True)
 
 
+def _read_printed(path: str) -> ReadFile:
+    with opened(Path(path)) as reader:
+        return ReadFile(path, summarise(reader, NO_RANK, path), printed_ranks(Path(path)))
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[SessionReader]:
     """Give the session of a log or session file; that of a log is gone afterwards.
 
     Raises SessionError for what cannot be read.
     """
-    if kind_of_file(path).kind != "log":
+    kind = kind_of_file(path).kind
+    if kind not in ("log", "torch_logs"):
         with SessionReader(path) as reader:
             yield reader
         return
     with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder:
         session = Path(folder) / "log.fxs"
-        read_log(path, session)
+        (read_log if kind == "log" else read_text)(path, session)
         with SessionReader(session) as reader:
             yield reader

@@ -1,7 +1,8 @@
 """A file that several ranks wrote into becomes a log for each of them.
 
 A line is of the rank that torchrun put in front of it, or that the record names. A record that names none, like those before
-the ranks know their numbers, is of the rank of its process, which is in every record.
+the ranks know their numbers, is of the rank of its process, which is in every record. What torch prints for TORCH_LOGS has
+the rank in front of every line.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import BinaryIO
 
 from fx_explorer.errors import SessionError
 from fx_explorer.ranks.found_files import MOST_RANKS
+from fx_explorer.readers.torch_logs.messages import rank_printed
 from fx_explorer.readers.torch_trace.opened import lines_of, opened
 from fx_explorer.readers.torch_trace.records import Damage
 
@@ -64,8 +66,11 @@ def taken_apart(log: Path, folder: Path) -> Apart:
                 latest = rank = latest_of.get(head["process"]) if told is None else told
                 if told is not None:
                     latest_of[head["process"]] = told
+            elif below:
+                rank = int(below["rank"])
             else:
-                rank = int(below["rank"]) if below else latest
+                printed = rank_printed(line)
+                rank = latest if printed is None else printed
             if rank is None or rank >= MOST_RANKS:
                 nobodys += bool(line.strip())
                 continue

@@ -20,6 +20,8 @@ from fx_explorer.ranks.found_files import rank_in_name
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, write_rank
 
+DATA_OF_TEXT = Path(__file__).parents[1] / "data" / "torch_logs" / "breaks_and_recompiles.log.gz"
+
 DDP = H200 / "h200_ranks_ddp" / "rank_0.log.gz"
 
 
@@ -101,6 +103,24 @@ def test_a_file_that_mixes_ranks_is_taken_apart(tmp_path: Path, way: str) -> Non
     assert did(found) == did(wanted)
     assert [one.words for one in found.findings] == [one.words for one in wanted.findings] != []
     assert found.notes == ("all.log has the records of 2 ranks, which were taken apart", *wanted.notes)
+
+
+def test_what_several_ranks_printed_is_taken_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What torch printed of one program, as two ranks print it into one file; one of them compiles only once."""
+    lines = gzip.decompress(DATA_OF_TEXT.read_bytes()).splitlines(keepends=True)
+    first = [b"[rank0]:" + line for line in lines if b" [__" in line]
+    second = [b"[rank1]:" + line for line in lines if b" [__" in line and b"[0/1" not in line and b"[1/1" not in line]
+    text = b"".join(line for pair in zip_longest(first, second, fillvalue=b"") for line in pair)
+    (tmp_path / "stderr.txt").write_bytes(text + b"loss 0.5\n")
+    found = compare([tmp_path / "stderr.txt"])
+    assert [one.rank for one in found.summaries] == [0, 1]
+    names = [{row.name for row in one.compilations} for one in found.summaries]
+    assert names[1] < names[0]
+    assert found.first is not None
+    assert found.notes[0].startswith("stderr.txt has the records of 2 ranks, which were taken apart")
+    capsys.readouterr()
+    assert cli.main(["explore", str(tmp_path / "stderr.txt")]) == 0
+    assert "2 ranks wrote into this file (0 and 1)" in capsys.readouterr().out
 
 
 def records_of(log: bytes) -> list[bytes]:

@@ -112,3 +112,18 @@ async def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:
     assert (outcome.kind, outcome.exit_code) == ("incomplete", 4)
     assert "gone.log cannot be read: No such file" in outcome.message
     reading.discard()
+
+
+async def test_a_log_of_tritonparse_is_in_the_panes_of_a_capture(open_app: OpenApp) -> None:
+    log = LOGS.parent / "tritonparse" / "autotuned_mapped.ndjson.gz"
+    async with open_app(read_log=lambda: LogReadingProcess(log), target=log.name) as driver:
+        await driver.until(lambda: "✓ read" in driver.header)
+        assert "2 Triton kernels compiled, in 5 configurations" in driver.screen.replace("\n", " ")
+        await driver.press("6")
+        await driver.until(lambda: "launches" in driver.screen)
+        assert "Inductor" not in driver.screen.partition("The Triton kernels")[2]
+        await driver.press("enter", "p", "k")
+        await driver.until(lambda: "TTGIR" in driver.screen)
+        assert "The log has no SASS" in driver.screen.replace("\n", " ")
+        await driver.press("6", "v", "c")
+        await driver.until(lambda: "● picked" in driver.screen)

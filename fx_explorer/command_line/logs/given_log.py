@@ -1,4 +1,4 @@
-"""A log, printed text of torch's or a debug directory in the place of a target: it becomes a session."""
+"""A log, printed text, a table of kernels or a debug directory in the place of a target: it becomes a session."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
     shows = (*SHOW_LOGS, "kernel") if kind == "tritonparse" else SHOW_LOGS
     if command not in shows or _tries(arguments):
+        writer = "Triton" if kind == "tritonparse" else "torch"
         raise UsageError(
-            f"{log} is what torch wrote of a program, and not the program, which fx-explorer {command} needs for this. Look at "
-            f"the log with: fx-explorer {log}"
+            f"{log} is what {writer} wrote of a program, and not the program, which fx-explorer {command} needs for this. Look "
+            f"at the log with: fx-explorer {log}"
         )
     if log == STANDARD_INPUT and sys.stdin.isatty():
         raise UsageError("- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -")

@@ -8,8 +8,13 @@ forum put there.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.readers.torch_trace.opened import lines_of, opened
+from fx_explorer.readers.torch_trace.records import Damage
 
 _LINE = re.compile(
     r"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC]\d{4} (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) \d+ (?P<where>[^\]]+)\] "
@@ -17,6 +22,29 @@ _LINE = re.compile(
 )
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+_RANK = re.compile(rb"^[ >]*(?:\x1b\[[0-9;]*m)*\[rank(?P<rank>\d{1,7})\]:")
+
+
+def rank_printed(line: bytes) -> int | None:
+    """Return the rank that torch put in front of a line; None for a line without one."""
+    found = _RANK.match(line)
+    return int(found["rank"]) if found else None
+
+
+def printed_ranks(text: Path) -> tuple[tuple[int, int], ...]:
+    """Return (rank, lines that say so) of a text, in the order of their numbers.
+
+    Raises SessionError where it cannot be read.
+    """
+    counts = Counter[int]()
+    with opened(text, Damage()) as log:
+        for line in lines_of(log.blocks):
+            rank = rank_printed(line)
+            if rank is not None:
+                counts[rank] += 1
+    return tuple(sorted(counts.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ OTHER_LINES = "Lines that torch's logging did not write"
 
 MOST_OTHER_LINES = 100_000
 
+MOST_RANKS = 1_000
+"""Ranks of one text that are named."""
+
 
 def read_text(text: Path, session: Path) -> None:
     """Write the session of a text. Lines that are not torch's are kept as one document, and messages that have no view
@@ -31,7 +34,7 @@ def read_text(text: Path, session: Path) -> None:
 
     Raises SessionError for a file that cannot be read at all.
     """
-    damage, others, kinds = Damage(), Others([]), Counter[str]()
+    damage, others, kinds, ranks = Damage(), Others([]), Counter[str](), set[int]()
     with SessionWriter(session) as writer, opened(text, damage) as log:
         places = Places(writer)
         compilations = Compilations(writer, places)
@@ -46,6 +49,7 @@ def read_text(text: Path, session: Path) -> None:
         with writer.transaction():
             for message in messages((line.decode("utf-8", "replace") for line in lines_of(log.blocks)), others):
                 kinds[message.artifact or "without a name"] += 1
+                ranks.add(message.rank)
                 try:
                     _add(message, list(as_records(message, trained)), compilations, handles)
                 except MALFORMED:
@@ -53,7 +57,7 @@ def read_text(text: Path, session: Path) -> None:
                     damage.note(message.line)
             compilations.finish_text()
             _add_others(others, compilations)
-        _add_meta(writer, text, kinds, damage, graphs.unread_lines)
+        _add_meta(writer, text, kinds, ranks, damage, graphs.unread_lines)
 
 
 def _add(
@@ -79,7 +83,9 @@ def _add_others(others: Others, compilations: Compilations) -> None:
         compilations.add_artifact(record, "listing", "dynamo", OTHER_LINES, "text", shown)
 
 
-def _add_meta(writer: SessionWriter, text: Path, kinds: Counter[str], damage: Damage, unread_lines: int) -> None:
+def _add_meta(
+    writer: SessionWriter, text: Path, kinds: Counter[str], ranks: set[int], damage: Damage, unread_lines: int
+) -> None:
     writer.set_meta("fx_explorer", __version__)
     writer.set_meta("environment", {})
     target = {"name": text.name, "kind": "log", "file": str(text.absolute()), "object": "", "train": False}
@@ -88,5 +94,5 @@ def _add_meta(writer: SessionWriter, text: Path, kinds: Counter[str], damage: Da
     writer.set_meta("build", True)  # torch built what it wrote of
     told = {"format": "torch_logs", "records": kinds.total(), "kinds": dict(kinds.most_common()), "unknown": {}}
     lost = {"wrong_hashes": 0, "unread_graph_lines": unread_lines, "is_cut_off": damage.is_cut_off}
-    writer.set_meta("log", {**told, **lost, "damaged_lines": damage.first_lines})
+    writer.set_meta("log", {**told, **lost, "damaged_lines": damage.first_lines, "ranks": sorted(ranks)[:MOST_RANKS]})
     writer.set_meta("outcome", Outcome("finished").to_json())

@@ -38,6 +38,9 @@ Handle = Callable[[Record], None]
 MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 """What reading a record raises that is not as torch writes it. It is counted, and the log is read on."""
 
+MOST_RANKS = 1_000
+"""Ranks of one log that are named."""
+
 SEEN_AFTER_S = 0.25
 """How often what was found is shown to whoever looks at the session meanwhile."""
 
@@ -86,6 +89,7 @@ class LogReading:
             **self._programs.handles(),
         }
         self._leave_texts = leave_texts
+        self._ranks: set[int] = set()
         self._share_found = 0.0
         self._decoded = 0
         self._is_followed = False
@@ -156,6 +160,8 @@ class LogReading:
             if record is None:
                 return "idle"
             self._kinds[record.name] += 1
+            if len(self._ranks) < MOST_RANKS:
+                self._ranks.add(record.rank)
             # What is compiled without Dynamo has no name that it could be found by later.
             known = handles if record.compilation else self._decoders
             self._handle(known.get(record.name, self._others.add), record)
@@ -241,6 +247,7 @@ class LogReading:
                 "is_cut_off": damage.is_cut_off,
                 "damaged_lines": damage.first_lines,
                 "is_followed": self._is_followed,
+                "ranks": sorted(self._ranks),
             },
         )
 

@@ -203,6 +203,11 @@ def test_commands_take_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert "launched 1 time with a grid of 4 blocks" in capsys.readouterr().out
 
 
+def test_fix_does_not_say_that_there_is_no_break_where_none_would_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["fix", str(LOGS / "raw.ndjson.gz")]) == 0
+    assert "says nothing of graph breaks" in capsys.readouterr().out
+
+
 def test_what_is_not_known_is_kept_and_counted(tmp_path: Path) -> None:
     lines = [json.dumps(events_of("raw")[0]), '{"event_type": "new_kind", "name": "n", "x": [1]}', "no json", '{"other": 1}']
     (tmp_path / "x.ndjson").write_text("\n".join(lines))

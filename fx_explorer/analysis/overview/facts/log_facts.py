@@ -49,6 +49,10 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
+    ranks = [rank for rank in told.get("ranks", ()) if rank >= 0]
+    if len(ranks) > 1:
+        text = f"{counted(len(ranks), 'rank')} wrote into this file ({listed(map(str, ranks), 8)}), each with its own [0/0]."
+        yield Fact("run", "notice", text, f"They are taken apart and compared by: fx-explorer ranks {name}")
     if found:
         lines = list(dict.fromkeys(f"{line:,}" for line in told.get("damaged_lines", ())))
         where = f"First in {'line' if len(lines) == 1 else 'lines'} {listed(lines)}." if lines else ""

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.narration.being_compiled import BeingCompiled
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.model import CaptureRequest, Graph, GraphBreak, Kernel, Outcome, SupportReport
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.breaks import break_count
 from fx_explorer.session.queries.compilations import has_compiled
 
 NOTHING_COMPILED = 2
@@ -170,7 +171,7 @@ def amounts(session: Path, elapsed_s: float) -> str:
         graphs = reader.count(Graph, stage="dynamo")
         found = [
             counted(graphs, "graph"),
-            counted(reader.count(GraphBreak), "graph break"),
+            breaks_hit(break_count(reader), reader.count(GraphBreak)),
             counted(reader.count(Kernel), "kernel"),
         ]
     return f"in {seconds(elapsed_s)}: {', '.join(found)}"

@@ -44,6 +44,9 @@ class Painted:
     last_ms: float | None
     """From the key to the last byte of the last frame; None when nothing was painted."""
     cpu_ms: float
+    """CPU time of all threads until that frame was there; of the whole wait when nothing was painted."""
+    cpu_all_ms: float
+    """The same with what is done behind it: the app draws the next page while nobody waits."""
     frames: int
     size_bytes: int
 
@@ -144,13 +147,18 @@ class Terminal:
         self.frame_ends.clear()
         before_bytes, before_cpu, start = self.size_bytes, cpu_ms(self.pid), now_ms()
         self.write(KEYS.get(key, key.encode()))
+        painted_cpu, frames = None, 0
         while now_ms() < start + timeout_ms and not self.ended:
             self._pump(1)
+            if len(self.frame_ends) > frames:
+                painted_cpu, frames = cpu_ms(self.pid), len(self.frame_ends)
             silence = now_ms() - max(self._last_output_ms, start)
             if silence > (quiet_ms if self.frame_ends else 6 * quiet_ms):
                 break
         last = self.frame_ends[-1] - start if self.frame_ends else None
-        return Painted(last, cpu_ms(self.pid) - before_cpu, len(self.frames), self.size_bytes - before_bytes)
+        all_cpu = cpu_ms(self.pid) - before_cpu
+        to_paint = all_cpu if painted_cpu is None else painted_cpu - before_cpu
+        return Painted(last, to_paint, all_cpu, len(self.frames), self.size_bytes - before_bytes)
 
     def close(self) -> None:
         """End the program: politely, then not."""

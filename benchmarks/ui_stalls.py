@@ -5,7 +5,8 @@ table, a search among them, a copy of all of them, a graph of 100,000 nodes as P
 
 The keys go to the app without a terminal (Textual's pilot). Printed for each are the time to the first frame after it, the
 longest time for which the event loop answered nothing, and when all of it was there. CPU time of the drawing thread is given
-for the longest stall because it is steadier where other programs run on the machine.
+for the longest stall because it is steadier where other programs run on the machine. A key may keep the others waiting for a
+frame; one that makes a whole screen, a view or a dialog, for two (``NEW_SCREEN``).
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ from fx_explorer.tui.dialogs.choose import Chooser
 
 KERNELS = 100_000
 PAINT_BUDGET_MS, STALL_BUDGET_MS = 100, 16
+NEW_SCREEN_BUDGET_MS = 30
+NEW_SCREEN = (
+    "the session opens",
+    "f: find anything",
+    "8: the first table",
+    "6: a table",
+    "<: choose a column",
+    "2: the linked panes",
+    "d: choose a document",
+)
+"""How what is measured begins, where all of a screen is mounted or laid out anew."""
 TICK_S = 0.001
 QUIET_S = 0.3
 LONGEST_WAIT_S = 60
@@ -91,10 +103,11 @@ class Measured:
         await self._quiet()
         first = (self._frames[0] - began) * 1000 if self._frames else float("nan")
         paint = "ok" if first <= PAINT_BUDGET_MS else "OVER"
-        stall = "ok" if self._stall.cpu_ms <= STALL_BUDGET_MS else "OVER"
+        budget = NEW_SCREEN_BUDGET_MS if what.startswith(NEW_SCREEN) else STALL_BUDGET_MS
+        stall = "ok" if self._stall.cpu_ms <= budget else "OVER"
         print(
             f"{what:<40} first frame {first:7.0f} ms {paint:<5} longest stall {self._stall.wall_ms:7.0f} ms,"
-            f" CPU {self._stall.cpu_ms:7.0f} ms {stall:<5} all there after {(there - began) * 1000:7.0f} ms",
+            f" CPU {self._stall.cpu_ms:7.0f} ms, budget {budget} {stall:<5} all there after {(there - began) * 1000:7.0f} ms",
             flush=True,
         )
 
@@ -168,7 +181,7 @@ async def measure_table(app: ExplorerApp, measured: Measured, kernels: int) -> N
     def is_sorted() -> bool:
         return bool(explorer.table and explorer.table.sort)
 
-    await measured.press("8: the first table, whose modules are imported", "8")
+    await measured.press("8: the first table", "8")
     await measured.press(f"6: a table of {kernels:,} kernels", "6", lambda: rows() == kernels and " rows" in totals())
     for key in ("down", "pagedown", "end", "home"):
         await measured.press(f"{key} in it", key)

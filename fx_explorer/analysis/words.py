@@ -27,6 +27,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+def breaks_hit(places: int, hits: int, noun: str = "graph break") -> str:
+    """Return ``1 graph break, hit 4 times``: a break is a place, however often the program came there. Where it came once to
+    each, ``2 graph breaks``.
+    """
+    return counted(places, noun) + (f", hit {counted(hits, 'time')}" if hits > places else "")
+
+
 def seconds(duration_s: float) -> str:
     """Return ``0.4 ms``, ``32 ms``, ``0.43 s``, ``12.3 s`` or ``2 min 5 s``."""
     if duration_s < 0.001:

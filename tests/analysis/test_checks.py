@@ -80,7 +80,7 @@ def test_too_many_graphs_are_explained_by_breaks_and_recompiles_and_too_few_by_w
 def test_a_failure_is_one_line_with_the_first_place_and_the_others(troubled: SessionReader) -> None:
     told = judge(troubled, "max-graph-breaks", 2).in_words
     assert told == (
-        "/p/m.py:12: 4 graph breaks, 2 allowed (--max-graph-breaks 2): "
+        "/p/m.py:12: graph breaks hit 4 times, 2 allowed (--max-graph-breaks 2): "
         "a Python builtin acts outside the graph (3 times); also /p/m.py:15"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.words import careful_share, compile_error
+from fx_explorer.analysis.words import breaks_hit, careful_share, compile_error
 
 
 def test_of_a_triton_error_the_place_and_what_is_wrong_are_said() -> None:
@@ -21,3 +21,9 @@ def test_a_share_is_never_nothing_of_something_nor_all_of_less() -> None:
     assert {shares[995], shares[996], shares[999]} == {">99 %"}
     assert "100 %" not in {shares[part] for part in shares if part < 1_000}
     assert careful_share(0, 0) == "0 %"
+
+
+def test_a_break_is_a_place_and_how_often_it_was_hit_is_told_beside_it() -> None:
+    assert breaks_hit(1, 4) == "1 graph break, hit 4 times"
+    assert breaks_hit(2, 2) == "2 graph breaks"
+    assert breaks_hit(0, 0, "break") == "0 breaks"

@@ -104,6 +104,27 @@ async def test_a_menu_fits_with_all_its_keys(hand: Hand, open_app: OpenApp, lead
         assert driver.app.screen is driver.explorer
 
 
+async def test_a_menu_is_one_widget_and_asks_once_for_each_command_whether_it_does_something(
+    hand: Hand, open_app: OpenApp
+) -> None:
+    asked: list[str] = []
+
+    def why_not(command_id: str) -> str:
+        asked.append(command_id)
+        return ""
+
+    menu = menus([command for command in COMMANDS if command.group != "Tour"], {})["p"]
+    async with open_app(hand.path) as driver:
+        screen = MenuScreen(menu, why_not)
+        await driver.app.push_screen(screen)
+        await driver.settle()
+        screen.query_one("MenuTable").refresh(layout=True)
+        await driver.settle()
+        assert sorted(asked) == sorted(entry.id for entry in menu.entries.values() if not isinstance(entry, Menu))
+        assert len(screen.query("MenuTable")) == 1
+        assert not screen.query("MenuTable *")
+
+
 def test_words_are_cut_where_a_terminal_is_too_small() -> None:
     rows = menu_rows([("a", "a very long title", True)] * 12, 20, 4)
     assert len(rows) == 4

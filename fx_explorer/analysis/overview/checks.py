@@ -104,7 +104,8 @@ def relative_path(file: str, folder: Path) -> str:
 
 def _graph_breaks(reader: SessionReader, limit: int) -> Check:
     hits = totals(reader).graph_break_hits + children(reader).graph_breaks
-    return _at_most("max-graph-breaks", limit, hits, counted(hits, "graph break"), _break_findings(reader))
+    measured = f"graph breaks hit {counted(hits, 'time')}" if hits else "0 graph breaks"
+    return _at_most("max-graph-breaks", limit, hits, measured, _break_findings(reader))
 
 
 def _break_sites(reader: SessionReader, limit: int) -> Check:

@@ -11,7 +11,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import PLAIN_REASONS
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.overview.fallbacks import computes_nothing
-from fx_explorer.analysis.words import counted, first_line, in_file, listed
+from fx_explorer.analysis.words import breaks_hit, counted, first_line, in_file, listed
 from fx_explorer.session import SessionReader
 
 
@@ -80,7 +80,7 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
         processes = counted(len(found.seen), "child process")
         text = f"{processes} compiled {counted(found.compilations, 'function')} into {counted(found.graphs, 'graph')}"
         breaks = [in_file(one.file, one.line) for one in found.of("break")]
-        text += f", cut by {counted(found.graph_breaks, 'graph break')} at {listed(breaks, 5)}." if breaks else "."
+        text += f", cut by {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}." if breaks else "."
         detail = "They are counted, not shown: their graphs are not in this session. " + listed(map(_named, found.seen), 5)
         yield Fact("graphs", "problem" if found.of("error") else "notice", text, detail, view="console")
     if found.unseen:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.narration.being_compiled import BeingCompiled
@@ -167,14 +167,13 @@ def support_words(session: Path) -> list[str]:
 
 def amounts(session: Path, elapsed_s: float) -> str:
     """Say how long a capture took and how much it found: ``in 9.1 s: 2 graphs, 1 graph break, 14 kernels``;
-    of breaks that were hit more than once, ``2 graph breaks (hit 3 times)``.
+    of breaks that were hit more than once, ``2 graph breaks, hit 3 times``.
     """
     with SessionReader(session) as reader:
         graphs = reader.count(Graph, stage="dynamo")
-        places, hits = break_count(reader), reader.count(GraphBreak)
         found = [
             counted(graphs, "graph"),
-            counted(places, "graph break") + (f" (hit {hits} times)" if hits > places else ""),
+            breaks_hit(break_count(reader), reader.count(GraphBreak)),
             counted(reader.count(Kernel), "kernel"),
         ]
     return f"in {seconds(elapsed_s)}: {', '.join(found)}"

@@ -45,6 +45,7 @@ class LaterImports:
     def __init__(self) -> None:
         self._thread = threading.Thread(target=self._import, name="fx-explorer imports", daemon=True)
         self._is_stopped = False
+        self._has_ended = threading.Event()
 
     def begin(self) -> None:
         self._thread.start()
@@ -54,9 +55,15 @@ class LaterImports:
 
     def wait(self) -> None:
         """Return when all are imported, for who measures or tests."""
-        self._thread.join()
+        self._has_ended.wait()
 
     def _import(self) -> None:
+        try:
+            self._import_each()
+        finally:
+            self._has_ended.set()
+
+    def _import_each(self) -> None:
         for name in later_modules():
             if self._is_stopped:
                 return

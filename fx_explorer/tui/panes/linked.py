@@ -22,6 +22,7 @@ from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane, title_text
 from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
+from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.reads import READS
 from fx_explorer.tui.widgets.borders.shares import moved
@@ -90,6 +91,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         another.
         """
         self._is_zoomed = False
+        self._old = OldFiles()
         self._dragged: Pane | None = None
         """The pane whose left border is being dragged."""
 
@@ -122,13 +124,24 @@ class LinkedPanes(TellsUnreadable, Vertical):
         if len(panes) > len(slots):
             await self._row.remove_children(panes[len(slots) :])
         elif len(slots) > len(panes):
-            await self._row.mount_all([Pane(self.kernel_marks, slot) for slot in slots[len(panes) :]])
+            await self._row.mount_all([self._new_pane(slot) for slot in slots[len(panes) :]])
         self._is_zoomed = False
         self._active = self._first = 0
         self.share_evenly()
         self._is_ranked = True
         self._show_panes()
         return self.panes
+
+    def _new_pane(self, slot: Slot = "") -> Pane:
+        pane = Pane(self.kernel_marks, slot)
+        pane.show_old(self._old)
+        return pane
+
+    def show_old(self, old: OldFiles) -> None:
+        """Mark the source files that are others by now, in these panes and in later ones."""
+        self._old = old
+        for pane in self.panes:
+            pane.show_old(old)
 
     def _mark_lines(self) -> None:
         """Show in the source what its lines cost, which is known only now."""
@@ -145,7 +158,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
     async def add(self) -> Pane:
         """Add a pane right of the active one."""
         active = self.active
-        pane = Pane(self.kernel_marks)
+        pane = self._new_pane()
         await self._row.mount(pane, after=active)
         self._active = self.panes.index(pane)
         self.share_evenly()

@@ -31,6 +31,7 @@ from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows, columns_of
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
+from fx_explorer.tui.status.old_files import MARK, OldFiles
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.lines.code_view import CodeView
@@ -121,6 +122,7 @@ class Pane(TellsUnreadable, Vertical):
         self._heat: Mapping[int, LineHeat] = {}
         """What the lines of the source cost, as its gutter shows it."""
         self._blocks = FEW_BLOCKS
+        self._old = OldFiles()
         self._kernel = 0
         """The kernel that the text is of; 0 for none, and for several."""
         self._region: RegionKey | None = None
@@ -391,6 +393,13 @@ class Pane(TellsUnreadable, Vertical):
             self.show_links(lit)
         self._show_title()
 
+    def show_old(self, old: OldFiles) -> None:
+        """Say in the title of a source file that it is another one by now."""
+        if old != self._old:
+            self._old = old
+            if self.is_mounted:
+                self._show_title()
+
     def move_to(self, line: int) -> None:
         if self._shown.folds(line):
             self.unfold()
@@ -492,6 +501,8 @@ class Pane(TellsUnreadable, Vertical):
 
     def _show_title(self) -> None:
         title = Content(title_text(self.document, self.slot))
+        if self.document and self._old.holds(Place(self.document)):
+            title += Content.styled(f" · {MARK}", "$text-warning")
         if self._kernel and self.document and self.document.kind == "artifact":
             title = Content(f"#{self._kernel} ") + title
         elif self.document and (legend := self._marks.legend(self.document)):

@@ -168,6 +168,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._told.forget()
         self.facts.forget_of_app()
         self.old = OldFiles()
+        self.linked.show_old(self.old)
         self.outline.forget()
         for widget in self._view_widgets.values():
             if isinstance(widget, TablePane):
@@ -327,6 +328,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """Mark what is old. ``remedy`` says what to do."""
         self.old = old
         self.show_of_app("old", old.fact(remedy))
+        self.linked.show_old(old)
         for widget in self._view_widgets.values():
             if isinstance(widget, TablePane):
                 widget.show_old(old)

@@ -18,7 +18,7 @@ from fx_explorer.analysis.saved_values import saved_total
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import graphs_in_use
-from fx_explorer.analysis.words import counted, seconds, size
+from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import partition_sizes, post_grad_operations, stages_reached
@@ -174,7 +174,7 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     return {
         "Dynamo": _said(
             counted(whole.graphs, "graph") if is_counted else "",
-            counted(whole.graph_breaks, "break"),
+            breaks_hit(whole.graph_breaks, whole.graph_break_hits, "break"),
             counted(check_count(reader), "guard") if is_counted else "",
         ),
         "AOTAutograd": _aot_found(reader),

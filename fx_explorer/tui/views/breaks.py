@@ -14,7 +14,7 @@ from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.words import counted, first_line, in_file
+from fx_explorer.analysis.words import breaks_hit, counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.break_detail import break_text, left_text
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
@@ -131,7 +131,7 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
     parts = []
     if breaks:
         hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
-        parts.append(f"{counted(len(breaks), 'distinct graph break')}, hit {counted(hits, 'time')}, costliest first")
+        parts.append(f"{breaks_hit(len(breaks), hits)}, costliest first")
         parts += [f"{counted(graphs, 'more graph')} by them"] if graphs else []
     if left:
         parts.append(f"{counted(len(left), 'function')} left to Python")

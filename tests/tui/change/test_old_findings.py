@@ -51,6 +51,27 @@ async def test_a_changed_file_is_told_in_the_header_on_the_overview_and_at_its_r
         assert "Capture the program again" in driver.screen
 
 
+async def test_the_title_of_a_pane_says_that_its_source_is_old_and_of_a_later_pane_too(
+    open_app: OpenApp, session: Path
+) -> None:
+    async with open_app(session) as driver:
+        await driver.press("2")
+        titles = [pane.query_one(".pane-title").text for pane in driver.panes]
+        assert not any("old" in title for title in titles)
+        session.with_name("m.py").write_text(WITHOUT_PRINT)
+        await look(driver)
+        (source, *others) = driver.panes
+        assert "m.py · old" in source.query_one(".pane-title").text
+        assert not any("· old" in pane.query_one(".pane-title").text for pane in others)
+        added = await driver.explorer.linked.add()
+        driver.explorer.linked_selection.show_document(added, source.document)
+        await driver.settle()
+        assert "m.py · old" in added.query_one(".pane-title").text
+        session.with_name("m.py").write_text(SOURCE)
+        await look(driver)
+        assert "old" not in source.query_one(".pane-title").text
+
+
 async def test_an_unchanged_file_and_one_that_was_only_touched_are_not_old(open_app: OpenApp, session: Path) -> None:
     async with open_app(session) as driver:
         await look(driver)

@@ -3,7 +3,10 @@
 As long as a compiled function runs, Dynamo has Python ask it about every call (PEP 523; ``custom_eval_frame_shim``,
 torch/csrc/dynamo/eval_frame.c), and a Python that asks takes none of its shortcuts for calls. While Dynamo compiles it answers
 each time that there is nothing to do: what compiles is no program. So Python's own evaluation is put in place meanwhile.
-Llama of 12 layers for an H100, torch 2.13, Python 3.11: 8 to 17 % of the compile.
+
+Measured with torch 2.13 and Python 3.11 on a busy machine: a call takes 0.6 of the time. A Llama of four layers for an H100,
+where nothing is recorded, takes 0.97 (5.6 and 5.8 s of CPU time, the best of four each), one of twelve 0.91 to 1.03 in three
+rounds.
 """
 
 from __future__ import annotations

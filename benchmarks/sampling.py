@@ -23,6 +23,8 @@ INTERVAL_S = 0.005
 
 OURS = f"{Path(__file__).parents[1] / 'fx_explorer'}/"
 
+BACKWARD = "running the backward"
+
 PHASES = {
     "torch/_dynamo/convert_frame.py": {"_compile": "Dynamo", "_compile_inner": "Dynamo", "compile_frame": "Dynamo"},
     "torch/_dynamo/output_graph.py": {"call_user_compiler": "backend, not named below"},
@@ -52,7 +54,7 @@ PHASES = {
         "cpp_pybinding": "building kernels",
     },
     "torch/_inductor/runtime/triton_heuristics.py": {"run": "launching and tuning kernels"},
-    "torch/autograd/graph.py": {"_engine_run_backward": "running the backward"},
+    "torch/autograd/graph.py": {"_engine_run_backward": BACKWARD},
 }
 """File and function in which a phase begins; the deepest one on the stack is the phase. What a release does not have is in
 the phase around it."""
@@ -135,12 +137,16 @@ def _owner(stack: list[tuple[CodeType, int]]) -> str:
 
 
 def _phase(stack: list[tuple[CodeType, int]]) -> str:
-    for code, _ in stack:
-        path = _short(code.co_filename)
-        phase = PHASES.get(path, {}).get(code.co_name)
-        if phase and (code.co_name != "__init__" or "CheckFunctionManager" in code.co_qualname):
-            return phase
-    return "the program itself"
+    phases = [phase for code, _ in stack if (phase := _phase_of(code))]
+    # AOTAutograd has autograd go backward, too, while it traces the joint graph.
+    inside_others = [phase for phase in phases if phase != BACKWARD]
+    return next(iter(inside_others or phases), "the program itself")
+
+
+def _phase_of(code: CodeType) -> str:
+    """Return the phase that begins in a function; empty for any other function."""
+    phase = PHASES.get(_short(code.co_filename), {}).get(code.co_name, "")
+    return phase if code.co_name != "__init__" or "CheckFunctionManager" in code.co_qualname else ""
 
 
 def _short(path: str) -> str:

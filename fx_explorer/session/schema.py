@@ -22,7 +22,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -97,6 +97,10 @@ TABLES: dict[type, str] = {
     model.LedgerStep: "ledger_step",
     model.LedgerOperator: "ledger_operator",
     model.LedgerGap: "ledger_gap",
+    model.Profile: "profile",
+    model.ProfileTime: "profile_time",
+    model.ProfileOther: "profile_other",
+    model.ProfileGap: "profile_gap",
 }
 
 FIXED_SQL = """

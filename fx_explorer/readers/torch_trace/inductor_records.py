@@ -50,6 +50,8 @@ class InductorRecords:
         self._compilations = compilations
         self._graphs = graphs
         self._written: dict[int, list[_Written]] = {}
+        self._without_table: dict[int, list[_Written]] = {}
+        """Output code that torch took from its cache, where no table was."""
         self._wrappers: dict[int, Record] = {}
         """Wrappers of AOTInductor whose kernels are in the record after them."""
         self._early: dict[int, Record] = {}
@@ -67,7 +69,7 @@ class InductorRecords:
         """Forget the calls of a compilation of which nothing more comes. Those that no table told of are linked to what
         the comments of the code name.
         """
-        for written in self._written.pop(compilation, ()):
+        for written in (*self._written.pop(compilation, ()), *self._without_table.pop(compilation, ())):
             self._writer.add_all(self._nodes_of_comments(compilation, written))
 
     def _code(self, record: Record) -> None:
@@ -128,6 +130,7 @@ class InductorRecords:
         """Link what torch says: the calls of the code before it to post-grad nodes, and these to Dynamo's."""
         waiting = self._written.get(self._compilations.id(record), [])
         if not record.payload.strip():  # torch keeps no table with code that it takes from its cache
+            self._without_table.setdefault(self._compilations.id(record), []).extend(waiting[-1:])
             del waiting[-1:]
             return
         found: dict[str, Any] = json.loads(record.payload)

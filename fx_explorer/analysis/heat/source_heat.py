@@ -23,7 +23,7 @@ from fx_explorer.session.queries.kernels import call_counts
 
 ROWS_AT_ONCE = 5_000
 
-Measure = Literal["measured time", "estimated time", "time, partly measured", "bytes moved", ""]
+Measure = Literal["profiled time", "measured time", "estimated time", "time, partly measured", "bytes moved", ""]
 """What the shares are shares of; empty where nothing is known but which kernels there are."""
 
 
@@ -101,6 +101,8 @@ def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
     for kernel in _kernels_in_use(reader):
         found[kernel.id], kind = times.of(KernelUse(kernel, (), calls.get(kernel.id, 1)))
         kinds |= {kind} if kind else set()
+    if kinds == {"in a profile"}:
+        return "profiled time", found
     if kinds == {"estimated"}:
         return "estimated time", found
     if kinds:

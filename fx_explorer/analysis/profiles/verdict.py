@@ -10,7 +10,7 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.profiles.figures import ProfileFigures, module_name
 from fx_explorer.analysis.profiles.outside import KIND_WORDS
 from fx_explorer.analysis.profiles.stored import last_profile
-from fx_explorer.analysis.words import counted, in_file, listed, share
+from fx_explorer.analysis.words import careful_share, counted, in_file, listed
 from fx_explorer.session import SessionReader
 
 NO_PROFILE = (
@@ -103,7 +103,8 @@ def _doubts(figures: ProfileFigures) -> Iterator[str]:
 
 def between(gap: model.ProfileGap) -> str:
     """Say between what a gap is."""
-    return f"between {short_name(gap.before)} and {short_name(gap.after)}"
+    before, after = (short_name(name.replace("(anonymous namespace)::", "")) for name in (gap.before, gap.after))
+    return f"between {before} and {after}"
 
 
 def doing_in_words(gap: model.ProfileGap, limit: int = 3) -> str:
@@ -112,10 +113,10 @@ def doing_in_words(gap: model.ProfileGap, limit: int = 3) -> str:
 
 
 def _part(part: float, whole: float) -> str:
-    return share(part, whole) or "0%"
+    return careful_share(part, whole)
 
 
 def _exact(part: float, whole: float) -> str:
     """Return a percentage that is 100 only where nothing is missing."""
     percent = 100 * part / whole if whole else 0.0
-    return "100%" if part >= whole * (1 - 1e-9) else f"{min(percent, 99.9):.1f}%"
+    return "100 %" if part >= whole * (1 - 1e-9) else f"{min(percent, 99.9):.1f} %"

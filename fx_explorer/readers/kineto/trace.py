@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 NONE = -1
 
+ROUNDED = 1e-3
+"""Microseconds by which an event may seem to end behind the one around it: times have so many digits."""
+
 LONGEST_NAME = 400
 """Characters. Names of C++ kernels go on for thousands, with what they are instances of."""
 
@@ -62,7 +65,9 @@ class CpuThread:
         for at, start in enumerate(self.starts):
             while around and self.ends[around[-1]] <= start:
                 around.pop()
-            self.parents[at] = around[-1] if around else NONE
+            # Events that two sources wrote may overlap without one being in the other.
+            end = self.ends[at] - ROUNDED
+            self.parents[at] = next((one for one in reversed(around) if self.ends[one] >= end), NONE)
             around.append(at)
 
     def at(self, time: float) -> int:

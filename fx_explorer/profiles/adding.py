@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from fx_explorer import model
 from fx_explorer.analysis.profiles.compiled_graphs import compiled_graphs
 from fx_explorer.analysis.profiles.join import Joined, join
 from fx_explorer.readers.kineto.reading import read_trace

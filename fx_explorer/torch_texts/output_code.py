@@ -122,7 +122,9 @@ def _generated(lines: list[str]) -> Iterator[PrintedKernel]:
         while at < len(lines) and not lines[at].startswith(begins["quotes"]):
             at += 1
         source = "\n".join(lines[first:at]).lstrip("\n")
-        yield PrintedKernel(begins["name"], _LANGUAGES.get(begins["how"], "python"), first + 1, source + "\n", fragment=tuple(fragment))
+        yield PrintedKernel(
+            begins["name"], _LANGUAGES.get(begins["how"], "python"), first + 1, source + "\n", fragment=tuple(fragment)
+        )
         fragment.clear()
 
 

@@ -18,11 +18,11 @@ from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import estimate
 from fx_explorer.analysis.kernels.card import card
 from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses
+from fx_explorer.analysis.kernels.profiled_kernels import profiled_kernels
 from fx_explorer.analysis.kernels.roofline import roofline
 from fx_explorer.analysis.variants.versions import Version, versions
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
-from fx_explorer.analysis.profiles.stored import profiled_kernels
 from fx_explorer.session.queries.kernels import kernel_origins, lines_of_calls
 from fx_explorer.session.queries.sources import source_paths
 

@@ -35,6 +35,7 @@ from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
+from fx_explorer.analysis.overview.facts.profile_facts import profile_facts
 from fx_explorer.analysis.overview.facts.regional_facts import regional_facts
 from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
 from fx_explorer.analysis.overview.facts.support_facts import support_facts
@@ -83,6 +84,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     facts = [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
+        *profile_facts(reader),
         *_graphs(reader, figures),
         *children_facts(reader),
         *nested_region_facts(reader),

@@ -64,9 +64,7 @@ class _Part:
     calls: Sequence[int]
 
 
-def _by_keys(
-    ran: Sequence[str], calls: Sequence[str], whole: _Part, found: dict[int, Matched]
-) -> list[_Part]:
+def _by_keys(ran: Sequence[str], calls: Sequence[str], whole: _Part, found: dict[int, Matched]) -> list[_Part]:
     """Match by keys, and return what is left of each part between anchors."""
     todo, left = [whole], []
     while todo:
@@ -114,8 +112,8 @@ def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     for at, (_, value) in enumerate(pairs):
         length = bisect_left(ends, value)
         before.append(at_end[length - 1] if length else -1)
-        ends[length:length + 1] = [value]
-        at_end[length:length + 1] = [at]
+        ends[length : length + 1] = [value]
+        at_end[length : length + 1] = [at]
     found, at = [], at_end[-1] if at_end else -1
     while at != -1:
         found.append(pairs[at])

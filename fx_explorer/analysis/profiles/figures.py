@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.costs import KernelCost, Line, kernel_costs
+from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import ModuleRow, module_tree
-from fx_explorer.analysis.profiles.stored import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.profiles import nodes_of_calls
 from fx_explorer.session.queries.sources import source_paths

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from fx_explorer.analysis.profiles.graph_calls import REGION, US, Launches
 from fx_explorer.analysis.profiles.outside import COMPILING, OPTIMIZER
@@ -110,7 +111,7 @@ def _own_times(trace: Trace, events: CpuThread, start: float, end: float) -> lis
     for one in events.outwards(first):
         marks += [events.ends[one]] if start < events.ends[one] < end else []
     marks = sorted(set(marks))
-    for since, until in zip(marks, marks[1:], strict=False):
+    for since, until in pairwise(marks):
         around = [*events.outwards(events.at((since + until) / 2))]
         told.append((_in_words([trace.name(events.names[one]) for one in around]), (until - since) * US))
     return told if len(inside) <= MOST_STEPS else [*told[:MOST_STEPS], (CUT, 0.0)]

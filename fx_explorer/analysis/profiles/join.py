@@ -187,5 +187,15 @@ class _Joining:
             kernels = [self._kernel_of_work.get(work, 0) for work in (gap.before, gap.after)]
             doing, doing_s = [name for name, _ in gap.doing], [took for _, took in gap.doing]
             yield model.ProfileGap(
-                0, 0, position, gap.start_s, gap.seconds, names[0], names[1], kernels[0], kernels[1], tuple(doing), tuple(doing_s)
+                0,
+                0,
+                position,
+                gap.start_s,
+                gap.seconds,
+                names[0],
+                names[1],
+                kernels[0],
+                kernels[1],
+                tuple(doing),
+                tuple(doing_s),
             )

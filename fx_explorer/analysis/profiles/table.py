@@ -110,9 +110,7 @@ def _others(figures: ProfileFigures) -> ProfileTable:
 
 
 def _gaps(figures: ProfileFigures) -> ProfileTable:
-    rows = [
-        (run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), doing_in_words(gap)) for gap in figures.gaps
-    ]
+    rows = [(run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), doing_in_words(gap)) for gap in figures.gaps]
     return ProfileTable("the GPU is idle", ("for", "when", "where", "meanwhile the program"), rows)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer import model
+from fx_explorer.analysis.kernels.profiled_kernels import last_profile
 from fx_explorer.analysis.ledger.gaps import short_name
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.profiles.figures import ProfileFigures, module_name
 from fx_explorer.analysis.profiles.outside import KIND_WORDS
-from fx_explorer.analysis.profiles.stored import last_profile
 from fx_explorer.analysis.words import careful_share, counted, in_file, listed
 from fx_explorer.session import SessionReader
 
@@ -35,7 +35,7 @@ def profile_in_words(reader: SessionReader) -> str:
     others = reader.count(model.Profile) - 1
     more = f" The last of {others + 1} profiles counts." if others else ""
     elsewhere = max(0.0, profile.work_s - profile.joined_s)
-    rest = f"; {run_time(elsewhere)} ran elsewhere (v f)" if elsewhere > 0 else ""
+    rest = f"; {run_time(elsewhere)} ran elsewhere (v g)" if elsewhere > 0 else ""
     return f"Times are those of {profile.file}, all steps together{rest}.{marks}{more}"
 
 
@@ -64,7 +64,9 @@ def _dearest(figures: ProfileFigures) -> Iterator[str]:
     if figures.lines:
         line = figures.lines[0]
         told.append(f"your line {in_file(*line.line)} ({_part(line.seconds, whole)})")
-    modules = sorted((row for row in figures.modules if row.own.time_s > 0 and not row.is_fold), key=lambda row: -row.own.time_s)
+    modules = sorted(
+        (row for row in figures.modules if row.own.time_s > 0 and not row.is_fold), key=lambda row: -row.own.time_s
+    )
     if modules:
         told.append(f"module {module_name(modules[0])} ({_part(modules[0].own.time_s, whole)})")
     if figures.kernels:
@@ -91,7 +93,7 @@ def _idle(figures: ProfileFigures) -> Iterator[str]:
 def _doubts(figures: ProfileFigures) -> Iterator[str]:
     profile = figures.profile
     if profile.shared_s > 0:
-        yield f"{run_time(profile.shared_s)} are shared out among calls of the same name that the order does not tell apart (~)."
+        yield f"{run_time(profile.shared_s)} are shared out among calls of one name that their order does not tell apart (~)."
     yield from profile.notes
     if profile.problem:
         yield f"The profile is not whole: {profile.problem}. What comes before that is told."

@@ -19,7 +19,9 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import SCHEMA_VERSION
 
-HELP = "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
+HELP = (
+    "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
+)
 
 FOR_SESSIONS = (
     "a profile is read beside a session or a log of the same program, and {target} is neither. Record the program first, with "

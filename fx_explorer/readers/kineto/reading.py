@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeGuard
 
 from fx_explorer.errors import SessionError
 from fx_explorer.readers.kineto.events import Event, EventStream, devices
@@ -133,7 +134,7 @@ class _Reading:
         return found
 
 
-def _is_time(value: object) -> bool:
+def _is_time(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < 1e18
 
 

@@ -65,7 +65,13 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
             for one in figures.lines
         ],
         "modules": [
-            {"module": module_name(row), "layers": row.count, "depth": row.depth, "own_s": row.own.time_s, "s": row.figures.time_s}
+            {
+                "module": module_name(row),
+                "layers": row.count,
+                "depth": row.depth,
+                "own_s": row.own.time_s,
+                "s": row.figures.time_s,
+            }
             for row in figures.modules
         ],
         "kernels": [
@@ -73,7 +79,8 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
             for one in figures.kernels
         ],
         "operations": [
-            {"node": one.node.name, "graph": one.node.graph, "seconds": one.seconds, "among": one.among} for one in figures.nodes
+            {"node": one.node.name, "graph": one.node.graph, "seconds": one.seconds, "among": one.among}
+            for one in figures.nodes
         ],
         "elsewhere": [_without_ids(asdict(one)) for one in figures.others],
         "idle_s": figures.idle_s,

@@ -174,6 +174,7 @@ TOPIC_LABELS: dict[Topic, str] = {
     "memory": "memory",
     "time": "time",
     "call": "a call",
+    "profile": "profile",
     "backend": "backend",
     "bench": "bench",
     "front_ends": "front ends",

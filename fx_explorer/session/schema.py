@@ -140,6 +140,7 @@ CREATE INDEX span_compilation ON span(compilation);
 CREATE INDEX metric_compilation ON metric(compilation);
 CREATE INDEX bytecode_step_run ON bytecode_step(run);
 CREATE INDEX bench_round_cell ON bench_round(cell);
+CREATE INDEX profile_time_kernel ON profile_time(kernel);
 """
 
 _PRIMARY_KEYS: dict[type, str] = {

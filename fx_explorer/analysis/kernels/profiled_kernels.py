@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fx_explorer import model
@@ -32,8 +32,19 @@ def last_profile(reader: SessionReader) -> model.Profile | None:
 def profiled_kernels(reader: SessionReader) -> Mapping[int, ProfiledKernel]:
     """Return the times of kernels in the last profile, by the id of the kernel; empty without one."""
     profile = last_profile(reader)
+    return _added_up(reader.rows(model.ProfileTime, profile=profile.id) if profile else ())
+
+
+def profiled_kernel(reader: SessionReader, kernel: int) -> ProfiledKernel | None:
+    """Return the time of one kernel in the last profile; None where it did not run in it."""
+    profile = last_profile(reader)
+    rows = reader.rows(model.ProfileTime, profile=profile.id, kernel=kernel) if profile else ()
+    return _added_up(rows).get(kernel)
+
+
+def _added_up(rows: Iterable[model.ProfileTime]) -> dict[int, ProfiledKernel]:
     found: dict[int, ProfiledKernel] = {}
-    for row in reader.rows(model.ProfileTime, profile=profile.id) if profile else ():
+    for row in rows:
         one = found.setdefault(row.kernel, ProfiledKernel())
         one.seconds += row.seconds
         one.runs += row.runs

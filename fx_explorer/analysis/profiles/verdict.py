@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.profiled_kernels import last_profile
@@ -20,10 +21,22 @@ NO_PROFILE = (
 
 MOST_KINDS = 4
 
+MOSTLY = 0.9
+"""Share of the time in compiled graphs. Where less is joined, the overview says why."""
+
 
 def verdict(figures: ProfileFigures) -> list[str]:
     """Return the sentences, the most telling first."""
     return [*_where(figures), *_dearest(figures), *_idle(figures), *_doubts(figures)]
+
+
+def in_short(figures: ProfileFigures) -> list[str]:
+    """Return what the overview says: where the time is, what is dearest, and for how long the GPU is idle. Where little
+    was joined, why.
+    """
+    is_joined = figures.profile.joined_s >= MOSTLY * figures.profile.compiled_s > 0
+    doubts = [] if is_joined else figures.profile.notes
+    return [*islice(_where(figures), 1), *_dearest(figures), *islice(_idle(figures), 1), *doubts]
 
 
 def profile_in_words(reader: SessionReader) -> str:
@@ -105,8 +118,12 @@ def _doubts(figures: ProfileFigures) -> Iterator[str]:
 
 def between(gap: model.ProfileGap) -> str:
     """Say between what a gap is."""
-    before, after = (short_name(name.replace("(anonymous namespace)::", "")) for name in (gap.before, gap.after))
-    return f"between {before} and {after}"
+    return f"between {kernel_name(gap.before)} and {kernel_name(gap.after)}"
+
+
+def kernel_name(name: str) -> str:
+    """Return a kernel's name without its types."""
+    return short_name(name.replace("(anonymous namespace)::", ""))
 
 
 def doing_in_words(gap: model.ProfileGap, limit: int = 3) -> str:

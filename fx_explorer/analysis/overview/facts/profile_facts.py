@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.profiles.figures import profile_figures
-from fx_explorer.analysis.profiles.verdict import verdict
+from fx_explorer.analysis.profiles.verdict import in_short
 from fx_explorer.session import SessionReader
-
-SHOWN = 4
 
 
 def profile_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield the first sentences of the verdict; nothing where no profile was read."""
+    """Yield the verdict in short; nothing where no profile was read."""
     figures = profile_figures(reader)
     if figures is not None:
         severity: Severity = "good" if figures.kernels else "problem"
-        yield from (Fact("profile", severity, sentence, view="profile") for sentence in verdict(figures)[:SHOWN])
+        yield from (Fact("profile", severity, sentence, view="profile") for sentence in in_short(figures))

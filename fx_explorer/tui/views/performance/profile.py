@@ -11,7 +11,7 @@ from fx_explorer.analysis.documents import Document, Place, place_of_kernel
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.profiles.figures import LineShare, ProfileFigures, profile_figures
 from fx_explorer.analysis.profiles.outside import KIND_WORDS
-from fx_explorer.analysis.profiles.verdict import NO_PROFILE, between, doing_in_words, verdict
+from fx_explorer.analysis.profiles.verdict import NO_PROFILE, doing_in_words, kernel_name, verdict
 from fx_explorer.analysis.words import bar, careful_share, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
@@ -77,7 +77,7 @@ class _Rows:
         longest, span = self._figures.gaps[0].seconds, self._figures.profile.span_s
         cells = (
             "idle",
-            between(gap),
+            f"before {kernel_name(gap.after)}",
             run_time(gap.seconds),
             careful_share(gap.seconds, span),
             bar(gap.seconds, longest, BAR_CELLS),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.roofline import microseconds
+from fx_explorer.tui.views.performance.profile import profile_table
 from tests.conftest import Captured
 from tests.profiles import events, graph_seconds, profiled_session
 from tests.tui.conftest import OpenApp
@@ -17,8 +18,7 @@ async def test_the_view_begins_with_the_sums_and_the_longest_gap(tmp_path: Path,
         await driver.until(lambda: "idle in 42 gaps" in driver.screen)
         assert "The GPU computes for 147 µs in broken.json.gz" in driver.screen
         assert "torch compiles, called from [0/1]" in driver.screen
-        table = driver.explorer.table
-        kinds = [row.cells[0] for row in table.table.rows]
+        kinds = [row.cells[0] for row in profile_table(driver.explorer.reader).rows]
         assert kinds == sorted(kinds, key=("sum", "idle", "line", "else").index)
 
 
@@ -26,7 +26,7 @@ async def test_enter_on_a_gap_goes_to_the_kernel_behind_it(tmp_path: Path, open_
     async with open_app(profiled_session("broken", tmp_path)) as driver:
         await driver.press("v", "g")
         await driver.until(lambda: "idle in 42 gaps" in driver.screen)
-        rows = [row.cells[0] for row in driver.explorer.table.table.rows]
+        rows = [row.cells[0] for row in profile_table(driver.explorer.reader).rows]
         await driver.press(*["down"] * (rows.index("idle") + 1), "enter")
         await driver.until(lambda: "extern_kernels." in driver.screen)
 
@@ -44,8 +44,8 @@ async def test_the_gutter_of_the_source_has_shares_of_the_profile(tmp_path: Path
     session = profiled_session("broken", tmp_path)
     async with open_app(session) as driver:
         await driver.press("2")
-        await driver.until(lambda: driver.explorer.linked.marks.heat.measure == "profiled time")
-        heat = driver.explorer.linked.marks.heat
+        await driver.until(lambda: driver.explorer.linked.kernel_marks.heat.measure == "profiled time")
+        heat = driver.explorer.linked.kernel_marks.heat
         (file,) = [row.id for row in driver.explorer.reader.rows(model.SourceFile) if row.path.endswith("broken.py")]
         dearest = max(heat.of_file(file).items(), key=lambda item: item[1].share)[0]
         assert dearest + 1 == 30

@@ -15,8 +15,8 @@ from fx_explorer.analysis.words import careful_share, counted, in_file, listed
 from fx_explorer.session import SessionReader
 
 NO_PROFILE = (
-    "No profile was read. torch.profiler writes one with export_chrome_trace(FILE); it is shown beside this session by: "
-    "fx-explorer SESSION --profile FILE"
+    "No profile was read. torch.profiler writes one with export_chrome_trace(FILE), and fx-explorer SESSION --profile FILE "
+    "shows it beside this session."
 )
 
 MOST_KINDS = 4

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
     "bench": "measure whether compiling pays: backends, modes and batch sizes beside the uncompiled program",
     "ledger": "account for the time of one call: guards, kernels, breaks, autograd; line by line beside uncompiled",
+    "profile": "say where the time of a torch.profiler trace went: your lines, modules, kernels, idle times of the GPU",
     "modules": "show your modules as a tree: breaks, operations, kernels, time, saved bytes and compile time of each",
     "memory": "say what a training step needs at its peak, what makes it up, and what is held kernel after kernel",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
@@ -47,7 +48,7 @@ COMMANDS: dict[str, str] = {
 }
 """Name → one line of help. Its module (``module_of``) is imported when it is chosen."""
 
-FOLDERS: dict[str, tuple[str, ...]] = {"costs": ("ledger", "memory", "modules")}
+FOLDERS: dict[str, tuple[str, ...]] = {"costs": ("ledger", "memory", "modules", "profile")}
 """Folder of commands/ → the commands in it; the others are in none."""
 
 _BREAKS = "fx-explorer report TARGET --format text lists the graph breaks, fx-explorer fix TARGET proposes what takes them away"
@@ -65,7 +66,7 @@ SHOWN_BY: dict[str, str] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
     "improve": ("fix", "dynamic", "diff", "check"),
-    "measure": ("bench", "ledger", "memory", "modules"),
+    "measure": ("bench", "ledger", "profile", "memory", "modules"),
     "backends": ("backends", "support"),
     "fx-explorer itself": ("keys", "doctor", "recover"),
 }

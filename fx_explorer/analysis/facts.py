@@ -12,12 +12,12 @@ Severity = Literal["good", "changed", "notice", "problem"]
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench", "ledger", "step_memory", "backend", "support", "stages", "flame", "roofline",
+    "bench", "ledger", "step_memory", "backend", "support", "stages", "flame", "roofline", "profile",
 ]  # fmt: skip
 
 Topic = Literal[
     "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "caches", "call", "bench", "front_ends",
-    "stages", "next", "old", "since",
+    "stages", "next", "old", "since", "profile",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from fx_explorer.errors import SessionError, SessionWriteError, UsageError
 from fx_explorer.output_file import OutputFile
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.elsewhere import bring_texts, what_reads_texts
 from fx_explorer.session.queries.sources import source_files
-from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION
+from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION, fill_from_older
 from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
 from fx_explorer.session.writer import finish_session
 
@@ -107,4 +107,23 @@ def writable_session(session: Path) -> Path:
         return session
     copy = Path(tempfile.mkdtemp(prefix="fx-explorer-")) / session.name
     copy_session(session, session_file(copy))
+    return copy
+
+
+def newest_session(session: Path, copy: Path) -> Path:
+    """Write a session of an older fx-explorer into ``copy`` as this one has it, with room for what is found now, and
+    return the copy. Raises SessionError for one that cannot be read, SessionWriteError where there is no room.
+    """
+    SessionReader(session).close()  # a newer one, or none, is told here
+    copy.unlink(missing_ok=True)
+    SessionWriter(copy).close()
+    try:
+        with contextlib.closing(sqlite3.connect(copy)) as written:
+            written.execute("ATTACH ? AS older", (str(session),))
+            fill_from_older(written)
+            written.commit()
+            written.execute("DETACH older")
+    except sqlite3.Error as error:
+        raise SessionWriteError(f"cannot copy {session} to {copy}: {error}") from error
+    finish_session(copy)
     return copy

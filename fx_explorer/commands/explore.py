@@ -20,6 +20,7 @@ from fx_explorer.command_line.given_files import resolve_files
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.logs.followed_log import is_on_terminal
 from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.profiles.given_profile import add_profile_argument, session_with_profile
 from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import UsageError
@@ -44,6 +45,7 @@ examples:
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
+  fx-explorer model.fxs --profile trace.json.gz          with the times of a torch.profiler trace of the program
   fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
   fx-explorer dedicated_log_triton_trace.ndjson          what tritonparse wrote of Triton's kernels
   fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
@@ -64,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--save", type=Path, default=None, metavar="FILE", help="keep what is read of a log as a session")
     add_force_argument(parser)
+    add_profile_argument(parser)
     add_theme_argument(parser)
     stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
     stops.add_argument(
@@ -94,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     log: Path | None = getattr(arguments, "reads_log", None)
     if log is None and is_of_ranks(arguments.target):
         return explore_ranks(arguments)
+    if arguments.profile:
+        return _explore_with_profile(arguments)
     session = Path(arguments.target) if log is None and is_session(arguments.target) else None
     given = session or log
     if arguments.save and not getattr(arguments, "is_saved", False):
@@ -116,6 +121,17 @@ def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.command_line.capture_first import capture_first
 
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
+
+
+def _explore_with_profile(arguments: argparse.Namespace) -> int:
+    """Show a session with the times of a profile; without a terminal, the overview with them. Raises UsageError for what
+    is no session, or grows while it is looked at.
+    """
+    if arguments.follow:
+        raise UsageError("--profile is for a log that is complete, and one that is followed grows. Leave --follow out")
+    with contextlib.ExitStack() as until:
+        session = session_with_profile(arguments.target, arguments.profile, until)
+        return run(argparse.Namespace(**{**vars(arguments), "target": str(session), "profile": None}))
 
 
 def explore_ranks(arguments: argparse.Namespace) -> int:

@@ -91,6 +91,14 @@ from fx_explorer.model.rows.partition_choice import PartitionChoice
 from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
 from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
 from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.performance.profile import (
+    OutsideKind,
+    Profile,
+    ProfileGap,
+    ProfileJoin,
+    ProfileOther,
+    ProfileTime,
+)
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -221,10 +229,16 @@ __all__ = [
     "Origin",
     "Outcome",
     "OutcomeKind",
+    "OutsideKind",
     "PartitionChoice",
     "PassFile",
     "Pause",
     "PhaseLine",
+    "Profile",
+    "ProfileGap",
+    "ProfileJoin",
+    "ProfileOther",
+    "ProfileTime",
     "PublishedStage",
     "Recompile",
     "RegionLowering",

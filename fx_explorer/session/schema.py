@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
+import sqlite3
 from collections.abc import Callable, Collection
 from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -97,6 +98,10 @@ TABLES: dict[type, str] = {
     model.LedgerStep: "ledger_step",
     model.LedgerOperator: "ledger_operator",
     model.LedgerGap: "ledger_gap",
+    model.Profile: "profile",
+    model.ProfileTime: "profile_time",
+    model.ProfileOther: "profile_other",
+    model.ProfileGap: "profile_gap",
 }
 
 FIXED_SQL = """
@@ -135,6 +140,7 @@ CREATE INDEX span_compilation ON span(compilation);
 CREATE INDEX metric_compilation ON metric(compilation);
 CREATE INDEX bytecode_step_run ON bytecode_step(run);
 CREATE INDEX bench_round_cell ON bench_round(cell);
+CREATE INDEX profile_time_kernel ON profile_time(kernel);
 """
 
 _PRIMARY_KEYS: dict[type, str] = {
@@ -191,6 +197,24 @@ def _default_sql(column: SchemaColumn) -> str:
         return str(float(column.default) if column.sql_type == "REAL" else int(column.default))
     text = _to_json(column.default) if column.is_json else str(column.default)
     return "'" + text.replace("'", "''") + "'"
+
+
+def fill_from_older(database: sqlite3.Connection) -> None:
+    """Copy everything of the attached database ``older`` into this one, which is new and empty. What an older file
+    lacks gets its default.
+    """
+    version = database.execute("SELECT value FROM main.meta WHERE key='schema_version'").fetchone()
+    database.execute("INSERT OR REPLACE INTO main.meta SELECT * FROM older.meta")
+    database.execute("UPDATE main.meta SET value=? WHERE key='schema_version'", version)
+    has_base = "base" in {row[1] for row in database.execute("PRAGMA older.table_info(text)")}
+    base = "base" if has_base else "0"
+    database.execute(f"INSERT INTO main.text SELECT id, digest, size, body, {base} FROM older.text")
+    database.execute("INSERT INTO main.stack_line SELECT file, line, stack FROM older.stack_line")
+    for row_type, table in TABLES.items():
+        there = {row[1] for row in database.execute(f"PRAGMA older.table_info({table})")}
+        if there:
+            names = ", ".join(column_sql(column, there) for column in columns(row_type))
+            database.execute(f"INSERT INTO main.{table} SELECT {names} FROM older.{table}")
 
 
 def create_sql() -> str:

@@ -276,6 +276,15 @@ class SessionWriter:
             self._db.execute(f"DELETE FROM {tables[0]} WHERE compilation=? AND kind='guard_tree'", (compilation,))
             self._db.execute(f"DELETE FROM {tables[1]} WHERE compilation=? AND name='guard_check_ns'", (compilation,))
 
+    def remove_profiles(self, digest: str) -> None:
+        """Forget a profile that was read of a file, which is read anew."""
+        profile = schema.TABLES[model.Profile]
+        with self.transaction():
+            for row_type in (model.ProfileTime, model.ProfileOther, model.ProfileGap):
+                of_file = f"profile IN (SELECT id FROM {profile} WHERE digest=?)"
+                self._db.execute(f"DELETE FROM {schema.TABLES[row_type]} WHERE {of_file}", (digest,))
+            self._db.execute(f"DELETE FROM {profile} WHERE digest=?", (digest,))
+
     def add_graph(self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]) -> model.Graph:
         """Append a graph with its nodes; ``edges`` are (producer, consumer) positions in ``nodes``.
 

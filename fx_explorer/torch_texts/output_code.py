@@ -2,7 +2,9 @@
 
 torch says itself which nodes a call computes: a comment above it names the call as ``KERNEL:NUMBER``
 (``Provenance debug handles``), and a table that is traced beside the code has the post-grad nodes of
-each (torch/_inductor/debug.py, ``create_mapping_pre_post_grad_nodes``).
+each (torch/_inductor/debug.py, ``create_mapping_pre_post_grad_nodes``). Without that table, which it makes only when
+asked to, comments say it too: above a call ``Source Nodes``, above a kernel ``Graph fragment``
+(torch/_inductor/utils.py, ``get_kernel_metadata``).
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ class PrintedCall:
     """From 1."""
     handle: str = ""
     """``triton_poi_fused_relu_0:3``; empty where torch wrote none."""
+    sources: tuple[str, ...] = ()
+    """Nodes that the comment above the call names: Dynamo's, or those of the graph itself that come from none."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ class PrintedKernel:
     """The line of the module where its code starts; of a library call, its own line."""
     source: str = ""
     calls: list[PrintedCall] = field(default_factory=list)
+    fragment: tuple[str, ...] = ()
+    """Operations of the post-grad graph that the comment above the kernel has: those of its first call."""
 
 
 _BEGINS = re.compile(
@@ -47,6 +53,11 @@ _AOT_ID = re.compile(r"^# AOT ID: \['\d+_(?P<direction>forward|backward|inferenc
 
 HANDLES = re.compile(r"^\s*(?:#|//) \[Provenance debug handles\] (?P<handles>.+)$")
 """The comment above a call, in Python or in C++."""
+
+_SOURCES = re.compile(r"^\s*(?:#|//) (?:Topologically Sorted )?Source Nodes: \[(?P<names>[^\]]*)\], Original ATen: ")
+"""The comment above a call, or above a kernel's code."""
+
+_FRAGMENT = re.compile(r"^\s*(?:#|//)   %(?P<name>\w+) .*= call_function\[")
 
 _RUNS = re.compile(r"^\s*(?:\w+ = )?(?P<name>\w+)(?:\.run)?\(")
 
@@ -71,32 +82,39 @@ def read_kernels(code: str) -> list[PrintedKernel]:
     generated = {kernel.name: kernel for kernel in _generated(lines)}
     called: list[PrintedKernel] = []
     handle = ""
+    sources: tuple[str, ...] = ()
     inside = _lines_of_sources(generated.values())
     for number, line in enumerate(lines, 1):
         if number in inside:
             continue
-        handles = HANDLES.match(line)
-        if handles:
-            handle = handles["handles"].strip()
+        handles, named = HANDLES.match(line), _SOURCES.match(line)
+        if handles or named:
+            handle = handles["handles"].strip() if handles else handle
+            sources = tuple(filter(None, named["names"].split(", "))) if named else sources
             continue
         library, runs = _LIBRARY.match(line), _RUNS.match(line)
         if library:
-            call = PrintedCall(number, handle)
+            call = PrintedCall(number, handle, sources)
             called.append(PrintedKernel(library["name"], "extern", number, calls=[call]))
-            handle = ""
+            handle, sources = "", ()
         elif runs and runs["name"] in generated:
             kernel = generated[runs["name"]]
             if not kernel.calls:
                 called.append(kernel)
-            kernel.calls.append(PrintedCall(number, handle))
-            handle = ""
+            kernel.calls.append(PrintedCall(number, handle, sources))
+            handle, sources = "", ()
     return [*called, *(kernel for kernel in generated.values() if not kernel.calls)]
 
 
 def _generated(lines: list[str]) -> Iterator[PrintedKernel]:
     at = 0
+    fragment: list[str] = []
     while at < len(lines):
-        begins = _BEGINS.match(lines[at])
+        named, begins = _FRAGMENT.match(lines[at]), _BEGINS.match(lines[at])
+        if named:
+            fragment.append(named["name"])
+        elif _SOURCES.match(lines[at]):
+            fragment.clear()
         at += 1
         if not begins:
             continue
@@ -104,7 +122,10 @@ def _generated(lines: list[str]) -> Iterator[PrintedKernel]:
         while at < len(lines) and not lines[at].startswith(begins["quotes"]):
             at += 1
         source = "\n".join(lines[first:at]).lstrip("\n")
-        yield PrintedKernel(begins["name"], _LANGUAGES.get(begins["how"], "python"), first + 1, source + "\n")
+        yield PrintedKernel(
+            begins["name"], _LANGUAGES.get(begins["how"], "python"), first + 1, source + "\n", fragment=tuple(fragment)
+        )
+        fragment.clear()
 
 
 def _lines_of_sources(kernels: Iterable[PrintedKernel]) -> set[int]:

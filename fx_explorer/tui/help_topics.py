@@ -108,6 +108,13 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "▲ points at the row under the cursor; a click on a block goes to its row. Y s saves the picture.",
         "Moving",
     ),
+    "profile": (
+        "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First what the GPU's time went to, then the\n"
+        "gaps in which it is idle, then your lines, then what ran without being joined to a kernel.\n"
+        "Below the list: what your program did in the gap. Enter goes to the kernel behind the gap, or to your line.\n"
+        "6 and v d have the times of kernels and modules.",
+        "Moving",
+    ),
     "roofline": (
         "A point is a kernel: how many operations it does for each byte that it moves, and how many a second.\n"
         "Left of the bend memory is the bound, right of it arithmetic. ● was measured; ○ stands on the roof: nothing ran.\n"

@@ -65,6 +65,8 @@ def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
     for kernel in _kernels_in_use(reader):
         found[kernel.id], kind = times.of(KernelUse(kernel, (), calls.get(kernel.id, 1)))
         kinds |= {kind} if kind else set()
+    if kinds == {"in a profile"}:
+        return "profiled time", found
     if kinds == {"estimated"}:
         return "estimated time", found
     if kinds:

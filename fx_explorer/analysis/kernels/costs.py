@@ -1,8 +1,9 @@
 """What each kernel costs, and what of the user's it is: its line, module, bytes and time, and which
 version of a function it belongs to.
 
-A time is what was measured in a call (the ledger), else of the kernel alone (a bench of it), else
-the least that the data sheet of the GPU allows. It is that of all calls of a kernel together.
+A time is what a profile that was joined has (in all steps that it recorded, and of kernels that ran in them
+alone), else what was measured in a call (the ledger), else of the kernel alone (a bench of it), else the least
+that the data sheet of the GPU allows. It is that of all calls of a kernel together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import estimate
 from fx_explorer.analysis.kernels.card import card
 from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses
+from fx_explorer.analysis.kernels.profiled_kernels import profiled_kernels
 from fx_explorer.analysis.kernels.roofline import roofline
 from fx_explorer.analysis.variants.versions import Version, versions
 from fx_explorer.analysis.words import in_file
@@ -24,7 +26,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernel_origins, lines_of_calls
 from fx_explorer.session.queries.sources import source_paths
 
-TimeKind = Literal["in a call", "alone", "estimated", ""]
+TimeKind = Literal["in a profile", "in a call", "alone", "estimated", ""]
 """How a time is known; empty for none."""
 
 OneT = TypeVar("OneT")
@@ -49,6 +51,8 @@ class KernelCost:
     time_s: float
     """Seconds of all of its calls; 0 where nothing is known."""
     time_kind: TimeKind
+    runs: float = 1.0
+    """How often each call ran in that time: several times in a profile, once elsewhere."""
 
     @property
     def line_in_words(self) -> str:
@@ -86,6 +90,7 @@ def kernel_costs(reader: SessionReader, compilation: int | None = None) -> list[
                 _frequent(module for _, _, module in origins.get(use.kernel.id, ()) if module),
                 use.kernel.estimated_bytes * use.calls if use.kernel.estimated_bytes >= 0 else -1,
                 *times.of(use),
+                times.runs_of(use),
             )
             for use in uses
         ]
@@ -101,18 +106,32 @@ class KernelTimes:
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
         self._gpu = card(reader)
+        self._profiled = profiled_kernels(reader)
         self._in_call = _ledger_times(reader)
         self._alone = {row.kernel: row.median_s for row in reader.rows(model.KernelTime)}
 
     def of(self, use: KernelUse) -> tuple[float, TimeKind]:
         """Return the seconds of all calls of a kernel, and how they are known."""
         kernel = use.kernel
+        if self._profiled:  # a time of another kind beside it would be of another number of steps
+            found = self._profiled.get(kernel.id)
+            return (found.seconds, "in a profile") if found else (0.0, "")
         if kernel.id in self._in_call:
             return self._in_call[kernel.id], "in a call"
         if kernel.id in self._alone:
             return self._alone[kernel.id] * use.calls, "alone"
         estimated_s = self._estimated_s(kernel)
         return estimated_s * use.calls, "estimated" if estimated_s else ""
+
+    def runs_of(self, use: KernelUse) -> float:
+        """Return how often each call of a kernel ran in the time that ``of`` returns."""
+        found = self._profiled.get(use.kernel.id)
+        return max(1.0, found.runs / max(1, use.calls)) if found else 1.0
+
+    def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
+        """Return the share of each call of a kernel in its time, by the KernelCall; empty where all take the same."""
+        found = self._profiled.get(kernel)
+        return {call: took_s / found.seconds for call, took_s in found.calls.items()} if found and found.seconds else {}
 
     def _estimated_s(self, kernel: model.Kernel) -> float:
         if self._gpu is None:

@@ -23,6 +23,9 @@ NO_TIME = "it was not timed, and nothing is known of the machine"
 NO_PEAK = "nothing is known of the machine's arithmetic with {kind}"
 
 
+MEASURED = ("in a profile", "in a call", "alone")
+
+
 @dataclass(frozen=True, slots=True)
 class KernelPoint:
     """A kernel with what it does, all of its calls together."""
@@ -43,7 +46,7 @@ class KernelPoint:
 
     @property
     def is_measured(self) -> bool:
-        return self.time_kind in ("in a call", "alone")
+        return self.time_kind in MEASURED
 
     @property
     def intensity(self) -> float:
@@ -118,9 +121,10 @@ def _point(reader: SessionReader, found: Roof | None, cost: KernelCost, work: _W
     kind = kind_of_inputs(reader, kernel) if flops > 0 else "fp32"
     intensity = flops / size_bytes if flops > 0 and size_bytes > 0 else 0.0
     most = found.flops_at(intensity, kind) if found else 0.0
-    is_measured = cost.time_kind in ("in a call", "alone") and cost.time_s > 0
+    time_s = cost.time_s / cost.runs
+    is_measured = cost.time_kind in MEASURED and time_s > 0
     missing = _missing(size_bytes, flops, has_time=is_measured or most > 0, kind=kind if found else "")
-    return KernelPoint(cost, size_bytes, flops, kind, cost.time_s, cost.time_kind, most, missing)
+    return KernelPoint(cost, size_bytes, flops, kind, time_s, cost.time_kind, most, missing)
 
 
 def _missing(size_bytes: int, flops: int, *, has_time: bool, kind: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
+from fx_explorer.analysis.kernels.costs import KernelCost, KernelTimes, TimeKind, kernel_costs, time_kinds
 from fx_explorer.analysis.modules.figures import NOTHING, ModuleFigures
 from fx_explorer.analysis.modules.paths import NO_MODULE, ModulePath, Root, around, roots
 from fx_explorer.analysis.naming.values import InputName, InputNames
@@ -69,7 +69,7 @@ def own_figures(reader: SessionReader) -> OwnFigures:
         for path in break_paths(reader, known).values():
             sums.add(path, ModuleFigures(breaks=1))
         costs = kernel_costs(reader)
-        for path, figures in _calls(reader, known, costs):
+        for path, figures in _calls(reader, known, costs, KernelTimes(reader)):
             sums.add(path, figures)
         values = saved_values(reader)
         for value, path in zip(values, saved_paths(reader, values, known), strict=True):
@@ -126,10 +126,10 @@ def break_paths(reader: SessionReader, known: Mapping[int, Root] | None = None) 
 
 
 def _calls(
-    reader: SessionReader, known: Mapping[int, Root], costs: list[KernelCost]
+    reader: SessionReader, known: Mapping[int, Root], costs: list[KernelCost], times: KernelTimes
 ) -> Iterator[tuple[ModulePath, ModuleFigures]]:
     """Yield the module of every call of a kernel, and its figures: calls of one kernel take the same
-    time.
+    time, except where a profile says what each takes.
     """
     computed: dict[tuple[int, int], set[ModulePath]] = {}
     compilations = {one.use.kernel.id: one.use.kernel.compilation for one in costs}
@@ -144,9 +144,10 @@ def _calls(
         kernel, count = one.use.kernel.id, one.use.calls
         of_every = computed.get((kernel, 0), set())
         ids = calls.get(kernel, [])[:count] or [0] * count
+        shares = times.shares_of_calls(kernel)
         for call in ids:
             path = around(of_every | computed.get((kernel, call), set()))
-            yield path, ModuleFigures(calls=1, time_s=one.time_s / count)
+            yield path, ModuleFigures(calls=1, time_s=one.time_s * (shares.get(call, 0.0) if shares else 1 / count))
 
 
 # saved values

@@ -192,5 +192,7 @@ def times_in_words(tree: ModuleTree, *, has_gpu: bool) -> str:
         return "Kernel times are not known: --gpu h100 estimates them, and 0 shows how a call is measured."
     if kinds == {"estimated"} and has_gpu:
         return "Nothing ran: kernel times are the least that the data sheet allows."
+    if "in a profile" in kinds:
+        return "Kernel times are those of the profile: all steps that it recorded, and only what ran in them."
     rest = ", others are the least that the data sheet allows" if "estimated" in kinds else ""
     return f"Kernel times were measured{' in a call' if 'in a call' in kinds else ''}{rest}."

@@ -39,6 +39,7 @@ from fx_explorer.analysis.overview.facts.cuda_graph_facts import cuda_graph_fact
 from fx_explorer.analysis.overview.facts.front_end_facts import front_end_facts
 from fx_explorer.analysis.overview.facts.ledger_facts import ledger_facts
 from fx_explorer.analysis.overview.facts.package_facts import is_package, package_facts
+from fx_explorer.analysis.overview.facts.profile_facts import profile_facts
 from fx_explorer.analysis.overview.facts.regional_facts import regional_facts
 from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
 from fx_explorer.analysis.overview.facts.support_facts import support_facts
@@ -89,6 +90,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     facts = [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
+        *profile_facts(reader),
         *_graphs(reader, figures, broken),
         *bucket_facts(reader),
         *children_facts(reader),

@@ -16,7 +16,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
-SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules")
+SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules", "profile")
 """Commands that have something to say of a log."""
 
 
@@ -48,7 +48,8 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
     short = {"directory": read_directory, "torch_logs": read_text, "provenance": read_table}
-    if command == "explore" and not output and is_shown and kind not in short:
+    has_profile = getattr(arguments, "profile", None) is not None  # it is joined to all that the log has
+    if command == "explore" and not output and is_shown and kind not in short and not has_profile:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = place_of_session(log, arguments, until)

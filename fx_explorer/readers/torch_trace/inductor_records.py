@@ -19,6 +19,18 @@ AOT = "AOTInductor"
 
 
 @dataclass(frozen=True, slots=True)
+class _CommentedCall:
+    """A call with the names that comments of the code give: what it computes, where no table says so."""
+
+    artifact: int
+    line: int
+    call: int
+    """Its KernelCall; 0 for the only one of its kernel."""
+    sources: tuple[str, ...]
+    fragment: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Written:
     """An output code whose calls are not linked yet: torch traces what they compute after the code."""
 
@@ -26,6 +38,8 @@ class _Written:
     direction: Direction
     calls: tuple[tuple[int, int, str, str], ...]
     """Kernel's artifact, line of the output code, torch's handle of the call, and the name of what is called."""
+    commented: tuple[_CommentedCall, ...] = ()
+    """The same calls, with what the comments above them say."""
 
 
 class InductorRecords:
@@ -36,6 +50,8 @@ class InductorRecords:
         self._compilations = compilations
         self._graphs = graphs
         self._written: dict[int, list[_Written]] = {}
+        self._without_table: dict[int, list[_Written]] = {}
+        """Output code that torch took from its cache, where no table was."""
         self._wrappers: dict[int, Record] = {}
         """Wrappers of AOTInductor whose kernels are in the record after them."""
         self._early: dict[int, Record] = {}
@@ -50,8 +66,11 @@ class InductorRecords:
         }
 
     def forget(self, compilation: int) -> None:
-        """Forget the calls of a compilation of which nothing more comes."""
-        self._written.pop(compilation, None)
+        """Forget the calls of a compilation of which nothing more comes. Those that no table told of are linked to what
+        the comments of the code name.
+        """
+        for written in (*self._written.pop(compilation, ()), *self._without_table.pop(compilation, ())):
+            self._writer.add_all(self._nodes_of_comments(compilation, written))
 
     def _code(self, record: Record) -> None:
         if not record.compilation:
@@ -90,13 +109,18 @@ class InductorRecords:
         if state:
             state.seen.update(("schedule", "output_code", "kernel"))
         calls: list[tuple[int, int, str, str]] = []
+        commented: list[_CommentedCall] = []
         for position, kernel in enumerate(kernels):
             artifact = self._source(record, kernel, direction)
             row = Kernel(0, compilation, direction, position, kernel.name, kernel.language, artifact, code, kernel.first_line)
             kernel_id = self._writer.add(row)
-            self._writer.add_all(KernelCall(0, kernel_id, i, call.line) for i, call in enumerate(kernel.calls))
+            ids = [self._writer.add(KernelCall(0, kernel_id, i, call.line)) for i, call in enumerate(kernel.calls)]
+            for call_id, call in zip(ids, kernel.calls, strict=True):
+                of_call = call_id if len(ids) > 1 else 0
+                fragment = kernel.fragment if call_id == ids[0] else ()
+                commented.append(_CommentedCall(artifact, call.line, of_call, call.sources, fragment))
             calls += [(artifact, call.line, call.handle, kernel.name) for call in kernel.calls]
-        self._written.setdefault(compilation, []).append(_Written(code, direction, tuple(calls)))
+        self._written.setdefault(compilation, []).append(_Written(code, direction, tuple(calls), tuple(commented)))
 
     def _source(self, record: Record, kernel: PrintedKernel, direction: Direction) -> int:
         if not kernel.source:
@@ -108,6 +132,7 @@ class InductorRecords:
         """Link what torch says: the calls of the code before it to post-grad nodes, and these to Dynamo's."""
         waiting = self._written.get(self._compilations.id(record), [])
         if not record.payload.strip():  # torch keeps no table with code that it takes from its cache
+            self._without_table.setdefault(self._compilations.id(record), []).extend(waiting[-1:])
             del waiting[-1:]
             return
         found: dict[str, Any] = json.loads(record.payload)
@@ -131,6 +156,22 @@ class InductorRecords:
                     yield LineNode(written.artifact, line, nodes[name], "call_site" if is_of_call else "origins")
                     if artifact:
                         yield LineNode(artifact, 0, nodes[name], "origins")
+
+    def _nodes_of_comments(self, compilation: int, written: _Written) -> Iterator[LineNode]:
+        """Yield what each call computes as the comments above it say. A name of the backward is of its own graph, and
+        one of the forward of Dynamo's where there is one: torch names the source of a node, or else the node.
+        """
+        known = self._graphs.of(compilation).by_stage
+        graph = known.get(("post_grad", written.direction), {})
+        captured = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})
+        first, second = (graph, captured) if written.direction == "backward" else (captured, graph)
+        for call in written.commented:
+            of_fragment = [graph[name] for name in call.fragment if name in graph]
+            named = [first.get(name) or second.get(name) for name in call.sources]
+            for node in dict.fromkeys(of_fragment or filter(None, named)):
+                yield LineNode(written.artifact, call.line, node, "call_site")
+                if call.artifact:
+                    yield LineNode(call.artifact, 0, node, "origins", call.call)
 
     def _links(self, record: Record, direction: Direction, made_of: dict[str, list[str]]) -> Iterator[Link]:
         """Yield links from the graph that AOTAutograd traced to the one it was given: torch has them for

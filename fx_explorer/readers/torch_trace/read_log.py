@@ -212,8 +212,8 @@ class LogReading:
             state.put_off.clear()
         if not is_over:
             return
+        self._code.forget(state.row.id)  # links what waited, to nodes that are still known
         self._graphs.forget(state.row.id)
-        self._code.forget(state.row.id)
 
     def _decode_one(self, record: Record) -> None:
         self._decoders[record.name](self._texts.with_text(record))

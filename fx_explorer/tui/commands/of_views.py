@@ -41,6 +41,12 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
     "memory": (("line.follow", "node"), ("view.step_memory", "kernel by kernel")),
     "time": (("view.flame", "flame chart"), ("view.ledger", "a call"), ("ledger.run", "measure a call")),
     "flame": (("line.follow", "open"), ("capture.cancel", "leave"), ("picture.save", "SVG"), ("view.time", "by stage")),
+    "profile": (
+        ("line.follow", "source or code"),
+        ("table.sort", "sort"),
+        ("view.kernels", "kernels"),
+        ("view.modules", "modules"),
+    ),
     "roofline": (
         ("line.follow", "code"),
         ("ledger.run", "measure a call"),

@@ -57,6 +57,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "Where compile time went as a flame chart and as a tree: phases within phases, down to your modules and lines.",
     ),
     (
+        "profile",
+        "v g",
+        "profile",
+        "A torch.profiler trace beside the session: where the GPU's time went, its idle gaps and what the program did in them.",
+    ),
+    (
         "roofline",
         "v k",
         "roofline",

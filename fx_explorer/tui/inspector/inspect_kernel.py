@@ -16,7 +16,10 @@ from fx_explorer.analysis.kernels.card import card, measured_card, not_described
 from fx_explorer.analysis.kernels.kernel_documents import build_of_document, build_of_level, builds_here, kernel_of, source_here
 from fx_explorer.analysis.kernels.kernel_facts import KernelFact, in_short, kernel_facts
 from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
+from fx_explorer.analysis.kernels.profiled_kernels import profiled_kernel
+from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.links.chain import lines_in_level, triton_lines
+from fx_explorer.analysis.words import counted
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.entry import Entry
@@ -56,10 +59,22 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
     ran, or the first built.
     """
     kernel = kernel_of(reader, place.document)
-    if kernel is None or kernel.language != "triton" or card(reader) is None:
+    if kernel is None:
         return []
+    profiled = profiled_words(reader, kernel.id)
+    if kernel.language != "triton" or card(reader) is None:
+        return profiled
     build = _shown_build(reader, kernel, place)
-    return _in_short(reader, kernel.id, build.id if build else 0, build.state if build else "")
+    return profiled + _in_short(reader, kernel.id, build.id if build else 0, build.state if build else "")
+
+
+def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
+    """Say what a kernel took in the profile; nothing where none was read, or it did not run in it."""
+    found = profiled_kernel(reader, kernel)
+    if found is None:
+        return []
+    sign = "~ " if found.shared_s else "≈ " if found.is_similar else ""
+    return [f"{sign}{microseconds(found.seconds)} in the profile, {counted(found.runs, 'run')}"]
 
 
 @lru_cache(maxsize=8)
@@ -88,6 +103,7 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
         *told,
         *made_from,
         Entry("kernel", f"{kernel.name}{of}"),
+        *(Entry("profile", words) for words in profiled_words(reader, kernel.id)),
         *(entry for fact in [*facts, *_alone(reader, kernel)] for entry in _fact_entries(fact)),
     ]
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 LEGENDS: Mapping[Measure, str] = {
+    "profiled time": "% profiled",
     "measured time": "% of time",
     "estimated time": "≈% of time",
     "time, partly measured": "≈% of time",

@@ -175,6 +175,7 @@ TOPIC_LABELS: dict[Topic, str] = {
     "time": "time",
     "caches": "caches",
     "call": "a call",
+    "profile": "profile",
     "backend": "backend",
     "bench": "bench",
     "front_ends": "front ends",

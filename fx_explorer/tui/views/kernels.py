@@ -16,6 +16,7 @@ from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.log_sessions import is_tritonparse
 from fx_explorer.analysis.naming.values import told_names
+from fx_explorer.analysis.profiles.verdict import profile_in_words
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.words import bar, counted, size
@@ -48,7 +49,12 @@ REST = (
 
 LAUNCHES = TableColumn("launches", is_number=True, min_width=8, priority=6, total=lambda value: f"{value:,.0f}")
 
-TIME_TITLES: dict[TimeKind, str] = {"in a call": "measured", "alone": "measured", "estimated": "estimate"}
+TIME_TITLES: dict[TimeKind, str] = {
+    "in a profile": "profiled",
+    "in a call": "measured",
+    "alone": "measured",
+    "estimated": "estimate",
+}
 """Title of the column of times, where all are of one kind."""
 
 BELOW = "p k shows what is below a Triton kernel, v c its configurations."
@@ -124,6 +130,8 @@ class _Shown(Sequence[TableRow]):
     def time_in_words(self) -> str:
         """Say what the times are, where they are not all estimates."""
         kinds = time_kinds(self._costs)
+        if "in a profile" in kinds:
+            return profile_in_words(self._reader)
         if "in a call" in kinds:
             rest = "; others (≥) are the least that the data sheet allows" if "estimated" in kinds else ""
             return f"Times are those of a call (v l){rest}."

@@ -57,6 +57,7 @@ READS: dict[str, Reads] = {
     "regions": Reads(model.Node, "node", {model.Node: 0.15}),
     "ledger": Reads(model.LedgerStep, "step", {model.LedgerStep: 20}),
     "flame": Reads(model.Span, "phase", {model.Span: 20, model.PhaseLine: 20}),
+    "profile": Reads(model.Kernel, "kernel", {model.ProfileTime: 60, model.Kernel: 25, model.LineNode: 3}),
     "roofline": Reads(model.Kernel, "kernel", {model.Kernel: 40, model.LineNode: 1.8, model.LedgerStep: 10}),
     "time": Reads(model.Span, "phase", {model.Span: 5}),
 }

@@ -18,6 +18,7 @@ from fx_explorer.tui.views.modules.module_table import modules_table
 from fx_explorer.tui.views.performance.bench import bench_table
 from fx_explorer.tui.views.performance.flame import flame_table
 from fx_explorer.tui.views.performance.ledger import ledger_table
+from fx_explorer.tui.views.performance.profile import profile_table
 from fx_explorer.tui.views.performance.roofline import roofline_table
 from fx_explorer.tui.views.performance.step_memory import step_memory_table
 from fx_explorer.tui.views.performance.time import time_table
@@ -41,6 +42,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "backend": backend_table,
     "ledger": ledger_table,
     "flame": flame_table,
+    "profile": profile_table,
     "roofline": roofline_table,
     "bench": bench_table,
     "support": support_table,

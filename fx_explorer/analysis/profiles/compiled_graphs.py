@@ -1,0 +1,76 @@
+"""The calls that the session's generated code makes, graph by graph, and which graph a call in a trace is of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fx_explorer.analysis.profiles.alignment import Named
+from fx_explorer.analysis.profiles.graph_calls import GraphCall
+from fx_explorer.analysis.profiles.names import key_of_call, without_number
+from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.profiles import calls_in_order
+
+BY_NAME = 0.6
+"""Share of the generated kernels that must be alike where the trace names the compiled function: every program has
+a ``0/0``, and the code of another process may differ in some kernels.
+"""
+
+BY_CODE = 0.9
+"""The same where only the code tells which graph it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGraph:
+    """The generated code of one graph."""
+
+    compilation: str
+    """Name of the compiled function, ``0/1``."""
+    is_backward: bool
+    calls: tuple[Named, ...]
+    ids: tuple[tuple[int, int], ...]
+    """(Kernel, KernelCall) of each call."""
+
+
+def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
+    """Return the graphs of the variants in use, each with its calls in the order of its code."""
+    used = in_use(reader)
+    found: dict[tuple[str, bool], list[tuple[Named, tuple[int, int]]]] = {}
+    for row in calls_in_order(reader):
+        if used is None or row.kernel in used.kernels:
+            named = Named(key_of_call(row.name), row.language == "extern")
+            found.setdefault((row.compilation, row.direction == "backward"), []).append((named, (row.kernel, row.call)))
+    return [
+        CompiledGraph(name, is_backward, tuple(named for named, _ in calls), tuple(ids for _, ids in calls))
+        for (name, is_backward), calls in found.items()
+    ]
+
+
+def graphs_of(call: GraphCall, graphs: Sequence[CompiledGraph]) -> list[CompiledGraph]:
+    """Return the graph that a call in a trace is of; several whose code is the same where nothing tells them
+    apart; none where it is of another program.
+    """
+    there = [graph for graph in graphs if graph.is_backward == call.is_backward]
+    named = [graph for graph in there if graph.compilation == call.compilation]
+    if named and (fit := alike(call, named[0])) and fit >= BY_NAME:
+        return named[:1]
+    fits = [(alike(call, graph), graph) for graph in there]
+    best = max((fit for fit, _ in fits), default=0.0)
+    if best < BY_CODE:
+        return []
+    return [graph for fit, graph in fits if fit == best]
+
+
+def alike(call: GraphCall, graph: CompiledGraph) -> float:
+    """Return the share of generated kernels, by name without its number, that both have, from 0 to 1. Where neither
+    has one, 1 for the same library calls in the same order, else 0.
+    """
+    ran = Counter(without_number(one.named.key) for one in call.ran if not one.named.is_library)
+    calls = Counter(without_number(one.key) for one in graph.calls if not one.is_library)
+    most = max(ran.total(), calls.total())
+    if most:
+        return (ran & calls).total() / most
+    is_same = bool(call.ran) and [one.named.key for one in call.ran] == [one.key for one in graph.calls]
+    return float(is_same)

@@ -1,0 +1,58 @@
+"""What ran outside of compiled graphs: which kind of code launched it, read off the events around the launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fx_explorer.analysis.profiles.graph_calls import FORWARD, REGION
+from fx_explorer.model import OutsideKind
+
+OPTIMIZER = "Optimizer.step#"
+ENGINE = "autograd::engine::evaluate_function"
+COMPILING = frozenset(
+    ("dynamo", "entire_frame_compile", "_compile.compile_inner (dynamo_timed)", "backend_compile", "inductor_compile")
+)
+
+KIND_WORDS: dict[OutsideKind, str] = {
+    "unjoined": "in compiled graphs, joined to nothing",
+    "wrapper": "around compiled graphs (AOTAutograd)",
+    "optimizer": "the optimizer",
+    "autograd": "backward that was not compiled",
+    "compiling": "while torch compiled",
+    "break": "between graphs, in Python",
+    "eager": "other code that was not compiled",
+    "not known": "launched by something the profile does not say",
+}
+
+_STACK_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def kind_of(names: Sequence[str]) -> OutsideKind:
+    """Return the kind of code that launched something. ``names``: the events around the launch, the innermost first."""
+    if any(name.startswith(OPTIMIZER) for name in names):
+        return "optimizer"
+    if any(name in COMPILING for name in names):
+        return "compiling"
+    if FORWARD in names:
+        return "wrapper"
+    if any(name.startswith(ENGINE) for name in names):
+        return "wrapper" if any("CompiledFunctionBackward" in name for name in names) else "autograd"
+    return "break" if any(name.startswith(REGION) for name in names) else "eager"
+
+
+def region_of(names: Sequence[str]) -> str:
+    """Return the name of the compiled function around; empty for none."""
+    return next((name.removeprefix(REGION) for name in names if name.startswith(REGION)), "")
+
+
+def operator_of(names: Sequence[str]) -> str:
+    """Return the operator that the program called: the outermost that is one of torch's libraries."""
+    operators = [name for name in names if "::" in name and not name.startswith(("autograd::", "torch::autograd::"))]
+    return operators[-1] if operators else (names[0] if names else "")
+
+
+def line_of(stack: str) -> tuple[str, int]:
+    """Return the innermost line of a stack that torch wrote, ('', 0) for none."""
+    found = _STACK_LINE.findall(stack)
+    return (found[-1][0], int(found[-1][1])) if found else ("", 0)

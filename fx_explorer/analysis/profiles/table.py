@@ -1,0 +1,127 @@
+"""A profile as rows of words, which text, markdown and the screen have alike: a header, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.modules.tree import ModuleRow
+from fx_explorer.analysis.profiles.figures import ProfileFigures, module_name
+from fx_explorer.analysis.profiles.outside import KIND_WORDS
+from fx_explorer.analysis.profiles.verdict import between, doing_in_words
+from fx_explorer.analysis.words import careful_share, in_file
+
+Cells = tuple[str, ...]
+
+
+class ProfileTable(NamedTuple):
+    """Rows of one kind, the dearest first."""
+
+    title: str
+    header: Cells
+    rows: Sequence[Cells]
+
+
+def tables(figures: ProfileFigures) -> list[ProfileTable]:
+    """Return the tables that have something in them."""
+    found = [_lines(figures), _modules(figures), _kernels(figures), _nodes(figures), _others(figures), _gaps(figures)]
+    return [table for table in found if table.rows]
+
+
+def _lines(figures: ProfileFigures) -> ProfileTable:
+    rows = [
+        (in_file(*one.line), run_time(one.seconds), _share(figures, one.seconds), _time(one.forward_s), _time(one.backward_s))
+        for one in figures.lines
+    ]
+    return ProfileTable("your lines", ("line", "time", "share", "forward", "backward"), rows)
+
+
+def _modules(figures: ProfileFigures) -> ProfileTable:
+    rows = [
+        (
+            "  " * row.depth + (row.title if row.depth else module_name(row)),
+            _time(row.own.time_s if not row.is_fold else 0.0),
+            run_time(row.figures.time_s),
+            _share(figures, row.figures.time_s),
+        )
+        for row in _folded(figures.modules)
+    ]
+    return ProfileTable("modules", ("module", "itself", "with all in it", "share"), rows)
+
+
+def _folded(rows: Sequence[ModuleRow]) -> list[ModuleRow]:
+    """Return the rows without what is in several alike layers: one row stands for them."""
+    shown: list[ModuleRow] = []
+    hidden_below: int | None = None
+    for row in rows:
+        if hidden_below is not None and row.depth > hidden_below:
+            continue
+        hidden_below = row.depth if row.is_fold else None
+        shown.append(row)
+    return shown
+
+
+def _kernels(figures: ProfileFigures) -> ProfileTable:
+    rows = [
+        (
+            one.cost.use.kernel.name,
+            f"[{one.cost.version.name}]" if one.cost.version else "",
+            one.cost.use.kernel.direction,
+            mark(one.time.shared_s > 0, one.time.is_similar) + run_time(one.time.seconds),
+            _share(figures, one.time.seconds),
+            f"{one.time.runs:,}",
+            one.cost.line_in_words,
+            one.cost.module_in_words,
+        )
+        for one in figures.kernels
+    ]
+    return ProfileTable("kernels", ("kernel", "frame", "direction", "time", "share", "runs", "your line", "module"), rows)
+
+
+def _nodes(figures: ProfileFigures) -> ProfileTable:
+    rows = [
+        (
+            one.node.name,
+            "backward" if one.node.is_backward else "",
+            run_time(one.seconds),
+            _share(figures, one.seconds),
+            f"1 of {one.among}" if one.among > 1 else "",
+        )
+        for one in figures.nodes
+    ]
+    return ProfileTable("operations", ("operation", "direction", "time", "share", "part of its kernel"), rows)
+
+
+def _others(figures: ProfileFigures) -> ProfileTable:
+    rows = [
+        (
+            KIND_WORDS[one.kind],
+            one.name,
+            f"[{one.compilation}]" if one.compilation else "",
+            run_time(one.seconds),
+            _share(figures, one.seconds),
+            f"{one.runs:,}",
+            in_file(one.file, one.line) if one.line else "",
+        )
+        for one in figures.others
+    ]
+    return ProfileTable("joined to no kernel", ("what", "operator", "frame", "time", "share", "runs", "line"), rows)
+
+
+def _gaps(figures: ProfileFigures) -> ProfileTable:
+    rows = [(run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), doing_in_words(gap)) for gap in figures.gaps]
+    return ProfileTable("the GPU is idle", ("for", "when", "where", "meanwhile the program"), rows)
+
+
+def mark(is_shared: bool, is_similar: bool) -> str:
+    """Return the sign before a time that is not surely that of this kernel."""
+    return "~ " if is_shared else "≈ " if is_similar else ""
+
+
+def _time(seconds: float) -> str:
+    return run_time(seconds) if seconds > 0 else ""
+
+
+def _share(figures: ProfileFigures, seconds: float) -> str:
+    return careful_share(seconds, figures.profile.work_s)

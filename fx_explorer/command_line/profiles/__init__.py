@@ -1,0 +1,1 @@
+"""A profile that is given beside a session."""

@@ -1,0 +1,1 @@
+"""Profiles of torch.profiler: read, joined to a session, and kept in it."""

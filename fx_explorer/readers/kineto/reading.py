@@ -1,0 +1,152 @@
+"""Reads a trace of ``torch.profiler``: the events that say what ran, where and when, and who launched it.
+
+Kineto writes them in ``output_json.cpp`` (pytorch/kineto): ``cat`` is the kind of event, ``args`` has
+``correlation``, which a launch and what it launches share, and ``External id``, the operator around the launch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeGuard
+
+from fx_explorer.errors import SessionError
+from fx_explorer.readers.kineto.events import Event, EventStream, devices
+from fx_explorer.readers.kineto.trace import NONE, CpuThread, Trace
+from fx_explorer.readers.kineto.unpacked import TraceText
+
+CPU = frozenset(("cpu_op", "user_annotation"))
+GPU = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
+LAUNCH = frozenset(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "privateuse1_runtime"))
+
+MOST_EVENTS = 30_000_000
+"""What comes behind is not read, and that is said: it would take GBs of memory."""
+
+MOST_STACKS = 200_000
+
+EVENTS_BETWEEN_TOLD = 50_000
+
+Told = Callable[[int], None]
+"""Is told now and then how many bytes of the file were read."""
+
+
+class ProfileError(SessionError):
+    """A file is no trace that can be used."""
+
+
+def read_trace(path: Path, tell: Told = lambda read: None) -> Trace:
+    """Read a trace. Raises ProfileError for a file that is none, or has no events."""
+    text = TraceText(path)
+    stream = EventStream(text.pieces())
+    reading = _Reading()
+    try:
+        for event in stream.events():
+            reading.add(event)
+            if reading.trace.events % EVENTS_BETWEEN_TOLD == 0:
+                tell(text.packed_bytes)
+            if reading.trace.events >= MOST_EVENTS:
+                break
+    except OSError as error:
+        raise ProfileError(f"cannot read the profile {path}: {error.strerror or error}") from error
+    trace = reading.trace
+    if not stream.is_trace:
+        raise ProfileError(_what_it_is(path, text))
+    if not trace.events:
+        raise ProfileError(f"{path} is a profile without events: nothing ran while it was recorded, or it was cut off")
+    for thread in trace.threads:
+        thread.nest()
+    trace.skipped += stream.skipped
+    trace.devices = devices(stream.head)
+    trace.digest = text.digest
+    if trace.events >= MOST_EVENTS:
+        trace.problem = f"it has more than {MOST_EVENTS:,} events, of which the first were read"
+    elif not stream.is_whole:
+        trace.problem = text.problem or "the file ends within the list of events"
+    return trace
+
+
+def _what_it_is(path: Path, text: TraceText) -> str:
+    if not text.packed_bytes:
+        return f"{path} is empty, and no profile"
+    damage = f" ({text.problem})" if text.problem else ""
+    return f"{path} is no profile: it has no traceEvents{damage}. torch.profiler writes one with export_chrome_trace(FILE)"
+
+
+class _Reading:
+    """Fills a trace."""
+
+    def __init__(self) -> None:
+        self.trace = Trace()
+        self._threads: dict[tuple[object, object], int] = {}
+
+    def add(self, event: Event) -> None:
+        trace = self.trace
+        trace.events += 1
+        kind = event.get("cat")
+        if event.get("ph") != "X" or not isinstance(kind, str) or kind not in CPU | GPU | LAUNCH:
+            told = kind if isinstance(kind, str) else "without a kind"
+            if told in trace.unused or len(trace.unused) < 100:
+                trace.unused[told] = trace.unused.get(told, 0) + 1
+            return
+        start, duration, name = event.get("ts"), event.get("dur"), event.get("name")
+        if not isinstance(name, str) or not _is_time(start) or not _is_time(duration):
+            trace.skipped += 1
+            return
+        given = event.get("args")
+        args: Event = given if isinstance(given, dict) else {}
+        if kind in CPU:
+            self._add_cpu(event, args, start, duration, name)
+        elif kind in GPU:
+            self._add_gpu(args, start, duration, name)
+        else:
+            correlation = _number(args.get("correlation"))
+            if correlation != NONE:
+                trace.launches.setdefault(correlation, (self._thread(event), start))
+
+    def _add_cpu(self, event: Event, args: Event, start: float, duration: float, name: str) -> None:
+        thread = self._thread(event)
+        external, sequence = _number(args.get("External id")), _number(args.get("Sequence number"))
+        self.trace.threads[thread].add(start, duration, self.trace.names.number(name), external, sequence)
+        stack = _stack(args)
+        if stack and len(self.trace.stacks) < MOST_STACKS:
+            self.trace.stacks[(thread, start)] = stack
+
+    def _add_gpu(self, args: Event, start: float, duration: float, name: str) -> None:
+        gpu = self.trace.gpu
+        stack = _stack(args)
+        if stack and len(self.trace.gpu_stacks) < MOST_STACKS:
+            self.trace.gpu_stacks[len(gpu)] = stack
+        gpu.starts.append(start)
+        gpu.durations.append(duration)
+        gpu.names.append(self.trace.names.number(name))
+        gpu.correlation.append(_number(args.get("correlation")))
+        gpu.external.append(_number(args.get("External id")))
+        gpu.device.append(_number(args.get("device")))
+        gpu.stream.append(_number(args.get("stream")))
+
+    def _thread(self, event: Event) -> int:
+        key = (str(event.get("pid")), str(event.get("tid")))
+        found = self._threads.get(key)
+        if found is None:
+            found = self._threads[key] = len(self.trace.threads)
+            self.trace.threads.append(CpuThread())
+        return found
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < 1e18
+
+
+def _number(value: object) -> int:
+    """Return a number that fits a column; -1 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else NONE
+
+
+def _stack(args: Event) -> tuple[str, str] | None:
+    """Return ``stack_trace`` and ``node_name``, which torch writes where it knows the node that an event is of
+    (``torch/profiler/_utils.py``, ``map_recorded_events_to_aten_ops_with_stack_trace``).
+    """
+    stack, node = args.get("stack_trace"), args.get("node_name")
+    found = (stack[:4_000] if isinstance(stack, str) else "", node[:200] if isinstance(node, str) else "")
+    return found if any(found) else None

@@ -1,0 +1,130 @@
+"""What is kept of a trace, in columns: some 40 bytes an event, and each name once."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+NONE = -1
+
+ROUNDED = 1e-3
+"""Microseconds by which an event may seem to end behind the one around it: times have so many digits."""
+
+LONGEST_NAME = 400
+"""Characters. Names of C++ kernels go on for thousands, with what they are instances of."""
+
+
+class Names:
+    """Names by number: a trace has the same few again and again."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self.all: list[str] = []
+
+    def number(self, name: str) -> int:
+        name = name[:LONGEST_NAME]
+        found = self._numbers.get(name)
+        if found is None:
+            found = self._numbers[name] = len(self.all)
+            self.all.append(name)
+        return found
+
+
+class CpuThread:
+    """What one thread of the program did: operators and annotations, which lie within one another."""
+
+    def __init__(self) -> None:
+        self.starts = array("d")
+        """Microseconds, as all times of a trace."""
+        self.ends = array("d")
+        self.names = array("L")
+        self.external = array("q")
+        """``External id``: GPU work that an operator launched has the same; -1 for none."""
+        self.sequence = array("q")
+        """``Sequence number``: a forward function and its backward have the same; -1 for none."""
+        self.parents = array("q")
+        """Index of the event around each; -1 for none. Empty before ``nest``."""
+
+    def add(self, start: float, duration: float, name: int, external: int, sequence: int) -> None:
+        self.starts.append(start)
+        self.ends.append(start + duration)
+        self.names.append(name)
+        self.external.append(external)
+        self.sequence.append(sequence)
+
+    def nest(self) -> None:
+        """Sort the events, and find which lies within which."""
+        order = sorted(range(len(self.starts)), key=lambda at: (self.starts[at], -self.ends[at]))
+        for name in ("starts", "ends", "names", "external", "sequence"):
+            column = getattr(self, name)
+            setattr(self, name, array(column.typecode, (column[at] for at in order)))
+        self.parents = array("q", bytes(8 * len(order)))
+        around: list[int] = []
+        for at, start in enumerate(self.starts):
+            while around and self.ends[around[-1]] <= start:
+                around.pop()
+            # Events that two sources wrote may overlap without one being in the other.
+            end = self.ends[at] - ROUNDED
+            self.parents[at] = next((one for one in reversed(around) if self.ends[one] >= end), NONE)
+            around.append(at)
+
+    def at(self, time: float) -> int:
+        """Return the innermost event at a time; -1 for none."""
+        found = bisect_right(self.starts, time) - 1
+        while found != NONE and self.ends[found] < time:
+            found = self.parents[found]
+        return found
+
+    def outwards(self, event: int) -> Iterator[int]:
+        """Yield an event and all that are around it, the innermost first."""
+        while event != NONE:
+            yield event
+            event = self.parents[event]
+
+
+class GpuWork:
+    """Kernels, copies and fills that ran on GPUs."""
+
+    def __init__(self) -> None:
+        self.starts = array("d")
+        self.durations = array("d")
+        self.names = array("L")
+        self.correlation = array("q")
+        """The call of the CUDA runtime that launched it has the same; -1 for none."""
+        self.external = array("q")
+        self.device = array("q")
+        self.stream = array("q")
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(slots=True)
+class Trace:
+    """A trace that was read."""
+
+    names: Names = field(default_factory=Names)
+    threads: list[CpuThread] = field(default_factory=list)
+    gpu: GpuWork = field(default_factory=GpuWork)
+    launches: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """Correlation → the thread that launched, and when."""
+    stacks: dict[tuple[int, float], tuple[str, str]] = field(default_factory=dict)
+    """(thread, start) of an operator → ``stack_trace`` and ``node_name``, which later releases of torch write."""
+    gpu_stacks: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """The same, of what ran on a GPU, by its index."""
+    devices: list[str] = field(default_factory=list)
+    """Names of the GPUs, by number."""
+    events: int = 0
+    """Events of any kind, those included that nothing is made of."""
+    unused: dict[str, int] = field(default_factory=dict)
+    """Kind of event that nothing is made of (``python_function``) → how many there are."""
+    skipped: int = 0
+    """Events that lack a time or a name, and what is no event at all."""
+    problem: str = ""
+    """Why the trace ends before its end; empty where it does not."""
+    digest: str = ""
+
+    def name(self, number: int) -> str:
+        return self.names.all[number]

@@ -1,0 +1,56 @@
+"""What a profile is joined to, and what was stored of one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fx_explorer.session.reader import SessionReader
+
+
+class CallInOrder(NamedTuple):
+    """A call of a kernel in generated code."""
+
+    compilation: str
+    direction: str
+    kernel: int
+    call: int
+    name: str
+    language: str
+
+
+def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
+    """Return every call that generated code makes, in the order of its lines, graph by graph. Rows that run other
+    graphs (conditionals, loops) are none: what they run are rows of their own.
+    """
+    found = reader.query(
+        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, kernel.language "
+        "FROM kernel_call JOIN kernel ON kernel.id = kernel_call.kernel "
+        "JOIN compilation ON compilation.id = kernel.compilation "
+        "WHERE coalesce(kernel.runs, '[]') IN ('[]', '') AND compilation.status != 'restarted' "
+        "ORDER BY compilation.id, kernel.direction, kernel.output_code, kernel_call.line, kernel_call.position, kernel_call.id"
+    )
+    return [CallInOrder(*row) for row in found]
+
+
+class NodeOfCall(NamedTuple):
+    """A node that a call of a kernel computes; call 0: every call of it."""
+
+    kernel: int
+    call: int
+    node: int
+    file: int
+    line: int
+
+
+def nodes_of_calls(reader: SessionReader) -> list[NodeOfCall]:
+    """Return the nodes that the calls of each kernel compute, with the user's innermost line of each (0: none)."""
+    # A library call has no code of its own: its nodes are those of the line that calls it.
+    found = reader.query(
+        "SELECT DISTINCT kernel, call, node.id, node.file, node.line FROM ("
+        "SELECT kernel.id AS kernel, line_node.call AS call, line_node.node AS computed FROM kernel JOIN line_node "
+        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact UNION "
+        "SELECT kernel.id, line_node.call, line_node.node FROM kernel JOIN line_node "
+        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
+        "WHERE NOT kernel.artifact AND kernel.first_line) JOIN node ON node.id = computed ORDER BY 1, 2, 3"
+    )
+    return [NodeOfCall(*row) for row in found]

@@ -16,7 +16,7 @@ from fx_explorer.tui import copying
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.dialogs import choices, choose
 from fx_explorer.tui.dialogs.choose import Chooser
-from fx_explorer.tui.screens import explorer, frame
+from fx_explorer.tui.screens import frame
 from fx_explorer.tui.views import reads
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
@@ -105,7 +105,7 @@ async def test_keys_typed_while_a_search_runs_choose_in_what_it_finds(
         held.wait()
         return found(reader, typed)
 
-    monkeypatch.setattr(explorer, "found_choices", lambda reader, typed: slowly(reader, typed) if typed else [])
+    monkeypatch.setattr(choices, "found_choices", lambda reader, typed: slowly(reader, typed) if typed else [])
     async with open_app(hand.path) as driver:
         await driver.press("f", *"fc2")
         await driver.until(lambda: held.threads)
@@ -127,7 +127,7 @@ async def test_documents_are_read_while_the_dialog_is_open_and_escape_abandons_i
         held.wait()
         return read(reader)
 
-    monkeypatch.setattr(explorer, "pane_choices", slowly)
+    monkeypatch.setattr(choices, "pane_choices", slowly)
     async with open_app(hand.path) as driver:
         await driver.press("2", "p", "d")
         assert "Looking …" in driver.screen

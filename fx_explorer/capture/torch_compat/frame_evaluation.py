@@ -4,9 +4,9 @@ As long as a compiled function runs, Dynamo has Python ask it about every call (
 torch/csrc/dynamo/eval_frame.c), and a Python that asks takes none of its shortcuts for calls. While Dynamo compiles it answers
 each time that there is nothing to do: what compiles is no program. So Python's own evaluation is put in place meanwhile.
 
-Measured with torch 2.13 and Python 3.11 on a busy machine: a call takes 0.6 of the time. A Llama of four layers for an H100,
-where nothing is recorded, takes 0.97 (5.6 and 5.8 s of CPU time, the best of four each), one of twelve 0.91 to 1.03 in three
-rounds.
+Measured with torch 2.13 and Python 3.11 on a busy machine, for an H100: a call takes 0.6 of the time. Inspecting takes, with
+and without at the same time, one round each: Llama of 12 layers 17.5 and 18.9 s of CPU time, GPT-2 of 12 21.6 and 21.4,
+ConvNeXt V2 15.6 and 16.1, T5 8.5 and 8.6.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.frame_evaluation import compile_without_being_asked
 from fx_explorer.capture.torch_compat.index_sums import work_out_sums_once
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.versions import options_there
@@ -41,7 +40,6 @@ def shortcuts() -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         _give_room_on_the_stack(stack)
-        compile_without_being_asked(stack)
         _collect_garbage_rarely(stack)
         _build_tables_once(stack)
         _name_no_functions(stack)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.logs.followed_log import is_on_terminal
-from fx_explorer.command_line.logs.progress import LogProgress
 from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -24,7 +23,8 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
     needs the program, or what only a capture finds out.
     """
-    from fx_explorer.readers.debug_directory.read_directory import read_directory  # not needed for Python files, all of them
+    from fx_explorer.command_line.logs.progress import LogProgress  # not needed for Python files, all of them
+    from fx_explorer.readers.debug_directory.read_directory import read_directory
     from fx_explorer.readers.provenance import read_table
     from fx_explorer.readers.torch_logs import read_text
     from fx_explorer.readers.torch_trace import read_log

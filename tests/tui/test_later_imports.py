@@ -59,6 +59,7 @@ UNNEEDED = (
     "fx_explorer.analysis.ledger",
     "fx_explorer.analysis.bench",
     "fx_explorer.analysis.front_ends",
+    "fx_explorer.analysis.profiles",
     "fx_explorer.readers.torch_trace",
     "libcst",
 )

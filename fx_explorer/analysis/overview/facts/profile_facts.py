@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fx_explorer import model
 from fx_explorer.analysis.facts import Fact, Severity
-from fx_explorer.analysis.profiles.figures import profile_figures
-from fx_explorer.analysis.profiles.verdict import in_short
 from fx_explorer.session import SessionReader
 
 
 def profile_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield the verdict in short; nothing where no profile was read."""
+    if not reader.has(model.Profile):
+        return
+    from fx_explorer.analysis.profiles.figures import profile_figures  # not needed for most sessions, both
+    from fx_explorer.analysis.profiles.verdict import in_short
+
     figures = profile_figures(reader)
     if figures is not None:
         severity: Severity = "good" if figures.kernels else "problem"

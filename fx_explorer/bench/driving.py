@@ -242,7 +242,7 @@ class _SizeOfBench:
             one.cell = self._end(one.cell, failed)
 
     def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
-        row = BenchRound(0, one.cell.id, number, news.call_s, news.calls, news.alone_s, news.together_s)
+        row = BenchRound(0, one.cell.id, number, news.call_s, news.calls, news.sharing_s)
         one.rounds.append(row)
         self._writer.add(row)
 

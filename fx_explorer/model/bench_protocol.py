@@ -95,8 +95,7 @@ class BenchNews:
     cell: dict[str, Any] = field(default_factory=dict)
     call_s: float = 0.0
     calls: int = 0
-    alone_s: float = 0.0
-    together_s: float = 0.0
+    sharing_s: float = 0.0
     """``round``: how fast the processors were meanwhile, as in BenchRound."""
     peak_bytes: int = -1
     held: tuple[HeldLine, ...] = ()

@@ -33,7 +33,7 @@ class CellFigures:
     that is not known.
     """
     left_out: int = 0
-    """Rounds that do not count: the processors were slower in them for work on several threads."""
+    """Rounds that do not count: the threads took longer in them to share an operation."""
     disturbed: int = 0
     """Rounds that count although they were disturbed like that: too few were not."""
 
@@ -64,8 +64,6 @@ class BenchFigures:
     """``running``, ``stopped`` or ``finished``."""
     doing: str = ""
     """What is being done, in words, while it is running."""
-    crowding: float | None = None
-    """How many times as long as one thread alone all threads took for a piece of work each, at the best time."""
 
     @property
     def sizes(self) -> list[str]:
@@ -109,7 +107,6 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
         target.get("name", ""),
         told.get("state", "finished"),
         told.get("doing", ""),
-        paces.crowding,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
-from fx_explorer.analysis.bench.disturbed import CROWDED
 from fx_explorer.analysis.bench.interval import Interval, factor
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, listed, seconds
@@ -270,11 +269,6 @@ def _machine(figures: BenchFigures) -> Iterator[str]:
     if isinstance(busy, int | float) and busy > BUSY:
         yield f"The machine was busy when it began: other programs took {busy:.0%} of the processors' time."
     yield from _disturbed_rounds(figures)
-    if figures.crowding is not None and figures.crowding > CROWDED:
-        yield (
-            f"The threads never had a core each: all of them took {factor(figures.crowding)} times as long for the same work "
-            "as one alone. What runs on several threads may take another time in another hour."
-        )
 
 
 def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
@@ -283,14 +277,14 @@ def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
     if left_out:
         rounds = left_out + sum(one.rounds for one in figures.cells)
         yield (
-            f"{left_out:,} of {rounds:,} rounds do not count: the processors were slower in them for work on several "
-            "threads, as when two of a virtual machine lie on one core."
+            f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer in them to share an operation between "
+            "threads, as when a virtual machine's host moves them or other programs run."
         )
     disturbed = [f"{one.cell.contender}{_at(one)}" for one in figures.cells if one.disturbed]
     if disturbed:
         yield (
-            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors were slower than in others for work "
-            "on several threads. Their times are too high; measure again, for longer (--budget)."
+            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors took longer than in others to share "
+            "an operation between threads. Their times are too high; measure again, for longer (--budget)."
         )
 
 

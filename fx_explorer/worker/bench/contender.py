@@ -78,11 +78,11 @@ class ReadyCell:
             return BenchNews("held", held=tuple(held_by_line(call)))
         if self._is_gpu:
             return self._round()
-        from fx_explorer.worker.bench.pace import pace
+        from fx_explorer.worker.bench.pace import sharing_s
 
-        before = pace()
-        measured, slower = self._round(), before.slower_of(pace())
-        return replace(measured, alone_s=slower.alone_s, together_s=slower.together_s)
+        before_s = sharing_s()
+        measured = self._round()
+        return replace(measured, sharing_s=max(before_s, sharing_s()))
 
     def _round(self) -> BenchNews:
         from fx_explorer.worker.bench import timing

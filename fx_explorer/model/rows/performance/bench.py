@@ -100,7 +100,7 @@ class BenchRound:
     call_s: float
     """Seconds per call, median over the blocks of the round."""
     calls: int
-    alone_s: float = 0.0
-    """Seconds that one thread took for a piece of work, just before and after the round; 0: not measured, as on a GPU."""
-    together_s: float = 0.0
-    """Seconds that all threads took for such a piece each: more than ``alone_s`` where they lack cores of their own."""
+    sharing_s: float = 0.0
+    """Seconds that a small operation took which all threads share, the longer of before and after the round; 0: not
+    measured, as on a GPU and with one thread.
+    """

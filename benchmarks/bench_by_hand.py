@@ -2,7 +2,8 @@
 
 Each target is measured by ``fx-explorer bench`` twice, and in between by a script of a few lines in a process of its own for
 each contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their
-intervals overlap) and the script lies within the spread of the bench.
+intervals overlap) and the script lies within the spread of the bench; apart from it, the cells of which a run itself says that
+nearly all rounds were disturbed.
 
     python -m benchmarks.bench_by_hand [TARGET ...] [--budget 15] [--batch N] [--device cuda]
 """
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchmarks.common import ROOT
 
@@ -78,8 +80,17 @@ class Measured:
 Cells = dict[tuple[str, int], Measured]
 
 
-def benched(model: str, batches: tuple[int, ...], budget_s: float, device: str) -> tuple[Cells, Cells]:
-    """(seconds per call, speed-up) of every cell, as ``fx-explorer bench`` tells them."""
+class Benched(NamedTuple):
+    """What ``fx-explorer bench`` tells of every cell."""
+
+    times: Cells
+    """Seconds per call."""
+    speed_ups: Cells
+    disturbed: set[tuple[str, int]]
+    """Cells whose times it calls too high."""
+
+
+def benched(model: str, batches: tuple[int, ...], budget_s: float, device: str) -> Benched:
     cells = len(batches) * (1 + len(BACKENDS))
     command = [sys.executable, "-m", "fx_explorer", "bench", "benchmarks/models.py", "--format", "json", "--no-train"]
     command += ["--call", f"build({model!r})", "--inputs", f"inputs({model!r})", "--backends", ",".join(BACKENDS)]
@@ -96,13 +107,16 @@ def benched(model: str, batches: tuple[int, ...], budget_s: float, device: str) 
         raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
     times: Cells = {}
     speed_ups: Cells = {}
+    disturbed = set()
     for cell in json.loads(ended.stdout)["cells"]:
         key = (cell["contender"], cell["sizes"]["batch"])
         if cell["call_interval_s"]:
             times[key] = Measured(**cell["call_interval_s"])
         if cell["speed_up"]:
             speed_ups[key] = Measured(**cell["speed_up"])
-    return times, speed_ups
+        if cell["rounds_disturbed"]:
+            disturbed.add(key)
+    return Benched(times, speed_ups, disturbed)
 
 
 def by_hand(model: str, contender: str, batch: int, device: str) -> Measured:
@@ -120,22 +134,28 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="one batch, instead of each target's own")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     arguments = parser.parse_args()
-    agree = ratios_agree = near = count = compared = 0
+    agree = ratios_agree = near = count = compared = disturbed = disturbed_agree = 0
     for name in arguments.targets or TARGETS:
         model, batches = TARGETS[name]
         batches = (arguments.batch,) if arguments.batch else batches
-        first, first_speed = benched(model, batches, arguments.budget, arguments.device)
-        hand = {key: by_hand(model, *key, arguments.device) for key in first}
-        second, second_speed = benched(model, batches, arguments.budget, arguments.device)
-        for key in first.keys() & second.keys():
-            agree += first[key].overlaps(second[key])
-            near += hand[key].overlaps(first[key]) or hand[key].overlaps(second[key])
+        one = benched(model, batches, arguments.budget, arguments.device)
+        hand = {key: by_hand(model, *key, arguments.device) for key in one.times}
+        other = benched(model, batches, arguments.budget, arguments.device)
+        for key in one.times.keys() & other.times.keys():
+            first, second = one.times[key], other.times[key]
+            is_disturbed = key in one.disturbed | other.disturbed
+            disturbed += is_disturbed
+            disturbed_agree += is_disturbed and first.overlaps(second)
+            agree += not is_disturbed and first.overlaps(second)
+            near += hand[key].overlaps(first) or hand[key].overlaps(second)
             count += 1
-            print(f"{name:12} batch {key[1]:<4} {key[0]:12} {first[key]}  {second[key]}  by hand {hand[key]}", flush=True)
-        for key in first_speed.keys() & second_speed.keys():
-            ratios_agree += first_speed[key].overlaps(second_speed[key])
+            said = "  disturbed" if is_disturbed else ""
+            print(f"{name:12} batch {key[1]:<4} {key[0]:12} {first}  {second}  by hand {hand[key]}{said}", flush=True)
+        for key in one.speed_ups.keys() & other.speed_ups.keys():
+            ratios_agree += one.speed_ups[key].overlaps(other.speed_ups[key])
             compared += 1
-    print(f"two runs agree in {agree} of {count} times and in {ratios_agree} of {compared} speed-ups")
+    print(f"two runs agree in {agree} of {count - disturbed} times and in {ratios_agree} of {compared} speed-ups")
+    print(f"{disturbed} times more were disturbed in a run, as it says; of these {disturbed_agree} agree")
     print(f"by hand within the spread of one of them: {near} of {count}")
 
 

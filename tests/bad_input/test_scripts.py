@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -62,7 +63,10 @@ def alone(command: list[str]) -> tuple[list[str], list[str], int]:
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE) as process:
         _, stderr = process.communicate(timeout=60)
     os.close(terminal)
-    stdout = os.read(ours, 65536)
+    stdout = b""
+    with contextlib.suppress(OSError):  # Linux ends a terminal whose other side is closed with an error
+        while chunk := os.read(ours, 65536):  # one reading gets what the kernel has passed on by then, not always all
+            stdout += chunk
     os.close(ours)
     return stdout.decode(errors="backslashreplace").splitlines(), stderr.decode().splitlines(), process.returncode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fx_explorer.session.queries.sql import json_list, number
+from fx_explorer.session.queries.sql import computed_nodes, json_list, number
 from fx_explorer.session.reader import SessionReader
 
 
@@ -35,12 +35,7 @@ def operations_by_line(reader: SessionReader, kernels: range) -> list[tuple[int,
     kernels compute, ascending; file and line are 0 for nodes of no line.
     """
     return reader.query(
-        "SELECT kernel, node.file, node.line, count(*) FROM ("
-        "SELECT DISTINCT kernel.id AS kernel, line_node.node AS computed FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact AND kernel.id BETWEEN ? AND ? UNION "
-        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
-        "WHERE NOT kernel.artifact AND kernel.first_line AND kernel.id BETWEEN ? AND ?) "
+        f"SELECT kernel, node.file, node.line, count(*) FROM {computed_nodes(condition='kernel.id BETWEEN ? AND ?')} "
         "JOIN node ON node.id = computed GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
         (kernels.start, kernels.stop - 1) * 2,
     )

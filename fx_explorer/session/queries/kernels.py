@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_COUNTED, among, column, json_list, number
+from fx_explorer.session.queries.sql import IS_COUNTED, among, column, computed_nodes, json_list, number
 from fx_explorer.session.reader import SessionReader
 
 _IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
@@ -56,16 +56,8 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
     """Return the ids of the nodes that each kernel (of one compilation, or of all) computes,
     sorted, by the id of the kernel.
     """
-    # A library call has no code of its own: its nodes are those of the line that calls it.
-    condition, values = ("", []) if compilation is None else (" AND kernel.compilation=?", [compilation])
-    found = reader.query(
-        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
-        f"WHERE kernel.artifact{condition} UNION "
-        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
-        f"WHERE NOT kernel.artifact AND kernel.first_line{condition} ORDER BY 1, 2",
-        values * 2,
-    )
+    condition, values = ("", []) if compilation is None else ("kernel.compilation=?", [compilation])
+    found = reader.query(f"SELECT kernel, computed FROM {computed_nodes(condition=condition)} ORDER BY 1, 2", values * 2)
     nodes: dict[int, list[int]] = {}
     for kernel, node in found:
         nodes.setdefault(kernel, []).append(node)
@@ -77,12 +69,8 @@ def kernel_origins(reader: SessionReader) -> dict[int, list[tuple[int, int, str]
     line is the user's innermost one.
     """
     found = reader.query(
-        "SELECT kernel, node.file, node.line, node.module FROM ("
-        "SELECT DISTINCT kernel.id AS kernel, line_node.node AS computed FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact UNION "
-        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
-        "WHERE NOT kernel.artifact AND kernel.first_line) JOIN node ON node.id = computed ORDER BY kernel, node.id"
+        f"SELECT kernel, node.file, node.line, node.module FROM {computed_nodes()} "
+        "JOIN node ON node.id = computed ORDER BY kernel, node.id"
     )
     origins: dict[int, list[tuple[int, int, str]]] = {}
     for kernel, file, line, module in found:

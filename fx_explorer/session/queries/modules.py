@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_CALL, among, column
+from fx_explorer.session.queries.sql import IS_CALL, among, column, computed_nodes
 from fx_explorer.session.reader import SessionReader
 
 
@@ -58,14 +58,9 @@ class ComputedNode(NamedTuple):
 
 def computed_by_calls(reader: SessionReader) -> list[ComputedNode]:
     """Return for every kernel the modules of what its calls compute, each once."""
-    # A library call has no code of its own: its nodes are those of the line that calls it.
     found = reader.query(
-        "SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM ("
-        "SELECT kernel.id AS kernel, line_node.call AS call, line_node.node AS computed FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact UNION "
-        "SELECT kernel.id, line_node.call, line_node.node FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
-        "WHERE NOT kernel.artifact AND kernel.first_line) JOIN node ON node.id = computed"
+        f"SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM {computed_nodes(with_calls=True)} "
+        "JOIN node ON node.id = computed"
     )
     return [ComputedNode(*row) for row in found]
 

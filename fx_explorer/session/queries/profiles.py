@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fx_explorer.session.queries.sql import computed_nodes
 from fx_explorer.session.reader import SessionReader
 
 
@@ -44,13 +45,8 @@ class NodeOfCall(NamedTuple):
 
 def nodes_of_calls(reader: SessionReader) -> list[NodeOfCall]:
     """Return the nodes that the calls of each kernel compute, with the user's innermost line of each (0: none)."""
-    # A library call has no code of its own: its nodes are those of the line that calls it.
     found = reader.query(
-        "SELECT DISTINCT kernel, call, node.id, node.file, node.line FROM ("
-        "SELECT kernel.id AS kernel, line_node.call AS call, line_node.node AS computed FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.artifact WHERE kernel.artifact UNION "
-        "SELECT kernel.id, line_node.call, line_node.node FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
-        "WHERE NOT kernel.artifact AND kernel.first_line) JOIN node ON node.id = computed ORDER BY 1, 2, 3"
+        f"SELECT kernel, call, node.id, node.file, node.line FROM {computed_nodes(with_calls=True)} "
+        "JOIN node ON node.id = computed ORDER BY 1, 2, 3"
     )
     return [NodeOfCall(*row) for row in found]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Frame(Protocol):
-    """One frame that is being unpacked. After its end comes nothing, another frame, or what is none."""
+class PackedFrame(Protocol):
+    """One of zstd's frames that is being unpacked. After its end comes nothing, another frame, or what is none."""
 
     @property
     def eof(self) -> bool: ...
@@ -19,7 +19,7 @@ class Frame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unpacker:
-    begin_frame: Callable[[], Frame]
+    begin_frame: Callable[[], PackedFrame]
     error: type[Exception]
     """What is raised for what zstd did not write."""
 

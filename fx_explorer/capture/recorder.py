@@ -49,6 +49,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions compiled to be saved": ("dynamo.ahead_of_time", "file_hook"),
     "bytecode": ("dynamo.bytecode.listing", "bytecode_hook"),
     "names of resume functions": ("dynamo.bytecode.listing", "resume_name_hook"),
+    "the names of arguments": ("dynamo.argument_names", "argument_hook"),
     "guards": ("dynamo.guards.guard_rows", "guard_hook"),
     "what changed before a recompile": ("dynamo.guards.recompiles", "recompile_hook"),
     "where graph breaks are in their lines": ("dynamo.breaks.break_hooks", "extent_hook"),

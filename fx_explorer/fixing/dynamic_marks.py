@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.figures import SessionFigures
 from fx_explorer.analysis.naming.sources import is_unfinished
+from fx_explorer.analysis.recompiles.call_sizes import local_source
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.fixing.fix import Fix
@@ -99,10 +100,13 @@ def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
 
 
 def _named(change: GuardChange) -> str:
-    """Return what changed as a source: ``batch['ids']`` → ``L['batch']['ids']``."""
-    if is_unfinished(change.source):
-        return change.source
-    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", change.name)
+    """Return what changed as a source: ``L['batch']['ids']``."""
+    if change.source.startswith("L["):
+        return _SIZE.sub("", change.source)
+    return local_source(change.name)
+
+
+_SIZE = re.compile(r"\.size\(\)\[\d+\].*$")
 
 
 def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -> list[Fix]:

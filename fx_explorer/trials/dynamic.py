@@ -16,6 +16,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.figures import SessionFigures, session_figures
+from fx_explorer.analysis.naming.sources import plain_source
 from fx_explorer.client.capture import Capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
@@ -52,7 +53,7 @@ class DynamicTrial:
     reason: str
     """The check that fails, in torch's words."""
     free_sizes: tuple[tuple[str, int], ...]
-    """Sizes of inputs that stayed free: (source in torch's words, dimension)."""
+    """Sizes of inputs that stayed free: (what the program calls the input, dimension)."""
 
     @property
     def is_whole(self) -> bool:
@@ -129,13 +130,14 @@ def _is_script(session: Path) -> bool:
 def _found(reader: SessionReader) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
     """Return (figures, what guards say of the other inputs, sizes of inputs that are free)."""
     free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
-    sizes = tuple(dict.fromkeys(size for row in free for size in _sizes(row)))
+    owners = {row.id: row for row in reader.rows(model.Compilation)}
+    sizes = tuple(dict.fromkeys(size for row in free for size in _sizes(row, owners.get(row.compilation))))
     return session_figures(reader), reader.rows(model.GuardAnswer), sizes
 
 
-def _sizes(symbol: model.Symbol) -> list[tuple[str, int]]:
+def _sizes(symbol: model.Symbol, of: model.Compilation | None) -> list[tuple[str, int]]:
     """Return the inputs whose size the symbol is, with the dimension. A number that is an input by
     itself is not among them.
     """
     found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
-    return [(one["source"], int(one["dimension"])) for one in found if one]
+    return [(plain_source(one["source"], of), int(one["dimension"])) for one in found if one]

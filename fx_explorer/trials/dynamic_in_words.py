@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fx_explorer.analysis.naming.sources import plain_source
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial
 
@@ -45,7 +44,7 @@ def advice(trials: Sequence[DynamicTrial]) -> str:
         return ""
     marked = found.get("mark_dynamic")
     if marked and _fits(marked) and marked.free_sizes:
-        return "\n".join(f"torch._dynamo.mark_dynamic({plain_source(name)}, {size})" for name, size in marked.free_sizes)
+        return "\n".join(f"torch._dynamo.mark_dynamic({name}, {size})" for name, size in marked.free_sizes)
     return ALWAYS if _fits(found.get("dynamic=True")) else ""
 
 

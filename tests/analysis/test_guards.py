@@ -88,7 +88,10 @@ def test_whether_a_check_can_fail_follows_from_what_it_looks_at(one: model.Guard
 
 
 def test_a_value_from_before_a_graph_break_is_said_to_be_computed() -> None:
-    assert can_fail(check("TENSOR_MATCH", "L['___stack0']", "argument"), is_resumed=True)[1].startswith("computed before")
+    assert can_fail(
+        check("TENSOR_MATCH", "L['___stack0']", "argument"),
+        of=model.Compilation(1, "0/0", 0, 0, "torch_dynamo_resume_in_forward_at_12", "net.py", 12),
+    )[1].startswith("computed before")
 
 
 def write(writer: SessionWriter) -> None:

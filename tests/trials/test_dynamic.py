@@ -51,9 +51,9 @@ async def test_each_way_says_whether_twice_the_batch_is_compiled_again(tmp_path:
     }
     assert {way: trial.free_sizes for way, trial in found.items()} == {
         "dynamic=None": (),
-        "dynamic=True": (("L['x']", 0), ("L['x']", 1), ("L['y']", 0)),
+        "dynamic=True": (("x", 0), ("x", 1), ("y", 0)),
         "dynamic=False": (),
-        "mark_dynamic": (("L['x']", 0),),
+        "mark_dynamic": (("x", 0),),
     }
     assert {trial.figures.graphs for trial in found.values()} == {1}
     assert found["dynamic=None"].reason == "tensor 'x' size mismatch at index 0. expected 4, actual 8"

@@ -11,7 +11,7 @@ from tests.figures import figures
 
 MISMATCH = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
 FIGURES = figures(compiled=1, graphs=2, guards=11, free_sizes=3, kernels=6, compile_s=0.44)
-FITS = DynamicTrial("dynamic=True", Outcome("finished"), FIGURES, "used again", "", (("L['x']", 0),))
+FITS = DynamicTrial("dynamic=True", Outcome("finished"), FIGURES, "used again", "", (("x", 0),))
 
 
 def fits(way: Way, symbols: int = 3) -> DynamicTrial:
@@ -37,7 +37,7 @@ def test_marking_is_advised_when_it_serves_both_and_dynamic_true_frees_more() ->
 
 
 def test_every_marked_size_is_a_line_and_members_keep_their_names() -> None:
-    marked = replace(fits("mark_dynamic"), free_sizes=(("L['batch']['ids']", 0), ("L['y']", 2)))
+    marked = replace(fits("mark_dynamic"), free_sizes=(("batch['ids']", 0), ("y", 2)))
     assert advice([refused("dynamic=None"), marked]).splitlines() == [
         "torch._dynamo.mark_dynamic(batch['ids'], 0)",
         "torch._dynamo.mark_dynamic(y, 2)",

@@ -11,7 +11,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import resumed_at
-from fx_explorer.analysis.naming.sources import is_unfinished, plain_code, plain_source, unfinished
+from fx_explorer.analysis.naming.sources import is_unfinished, plain_code, plain_source
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import guard_kinds_of
@@ -32,8 +32,8 @@ CHANCE_WORDS: dict[Chance, str] = {
 @dataclass(frozen=True, slots=True)
 class ExplainedCheck:
     check: model.GuardCheck
-    compilation: str
-    """Name of the compilation, such as ``0/0``."""
+    of: model.Compilation | None
+    """The compilation that makes it."""
     guard_kind: str
     """torch's type of the guard that the check is for; empty when it has none."""
     name: str
@@ -42,6 +42,11 @@ class ExplainedCheck:
     """What must stay as it is: ``shape [any, 8], dtype float32``."""
     chance: Chance
     why: str
+
+    @property
+    def compilation(self) -> str:
+        """Return the name of the compilation, such as ``0/0``."""
+        return self.of.name if self.of else ""
 
     @property
     def text(self) -> str:
@@ -84,14 +89,13 @@ def explained_checks(reader: SessionReader, compilation: int | None = None) -> I
     for owner in reader.rows(model.Compilation) if compilation is None else reader.by_ids(model.Compilation, [compilation]):
         kinds = guard_kinds_of(reader, owner.id)
         for check in reader.rows(model.GuardCheck, compilation=owner.id):
-            yield explained(check, owner.name, kinds.get(check.guard, ""), owner.function)
+            yield explained(check, owner, kinds.get(check.guard, ""))
 
 
-def explained(check: model.GuardCheck, compilation: str = "", guard_kind: str = "", function: str = "") -> ExplainedCheck:
-    """Explain a check of a compilation of ``function``, by torch's name."""
-    chance, why = can_fail(check, guard_kind, is_resumed=resumed_at(function) > 0)
-    name = plain_source(check.source, function)
-    return ExplainedCheck(check, compilation, guard_kind, name, unfinished(asks(check), function), chance, why)
+def explained(check: model.GuardCheck, of: model.Compilation | None = None, guard_kind: str = "") -> ExplainedCheck:
+    """Explain a check of a compilation."""
+    chance, why = can_fail(check, guard_kind, of)
+    return ExplainedCheck(check, of, guard_kind, plain_source(check.source, of), asks(check, of), chance, why)
 
 
 _ORDER: tuple[model.Origin, ...] = ("argument", "shapes", "closure", "global", "module", "state", "library")
@@ -108,7 +112,7 @@ def _title(one: ExplainedCheck) -> str:
     begin = _BEGIN.search(one.check.source)
     if is_unfinished(one.check.source):
         return one.name
-    root = re.split(r"[.\[)]", plain_source(one.check.source[begin.start() :]) if begin else one.name, maxsplit=1)[0]
+    root = re.split(r"[.\[)]", plain_source(one.check.source[begin.start() :], one.of) if begin else one.name, maxsplit=1)[0]
     kind = {"argument": "argument", "closure": "enclosing variable", "global": "global", "module": "module"}[origin]
     return f"{kind} {root or 'aliases'}"
 
@@ -147,7 +151,7 @@ _CODE_ASKS = {
 """Descriptions of checks that are Python functions, which are known by their code."""
 
 
-def asks(check: model.GuardCheck) -> str:
+def asks(check: model.GuardCheck, of: model.Compilation | None = None) -> str:
     """Say what a check asks, in the terms of PyTorch's users; in torch's own code where there is no
     plainer way.
     """
@@ -156,7 +160,7 @@ def asks(check: model.GuardCheck) -> str:
     plain = _ASKS.get(check.kind) or next((words for part, words in _CODE_ASKS.items() if part in check.code), None)
     if plain:
         return plain.format(type=check.value_type.rpartition(".")[2])
-    return plain_code(check.code)
+    return plain_code(check.code, of)
 
 
 def _tensor_asks(code: str) -> str:
@@ -186,7 +190,7 @@ def _device(index: str, keys: str) -> str:
 _IDENTITY = frozenset({"ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "MODULE_MATCH", "CLASS_MATCH", "CLOSURE_MATCH"})
 
 
-def can_fail(check: model.GuardCheck, guard_kind: str = "", is_resumed: bool = False) -> tuple[Chance, str]:
+def can_fail(check: model.GuardCheck, guard_kind: str = "", of: model.Compilation | None = None) -> tuple[Chance, str]:
     """Return whether a check can fail, and the reason. What it looks at, and how, decides; the
     program is never guessed at.
     """
@@ -199,10 +203,11 @@ def can_fail(check: model.GuardCheck, guard_kind: str = "", is_resumed: bool = F
     # A leaf of the tree may be of another kind than the guard that it is for.
     is_identity = check.kind in _IDENTITY or guard_kind in _IDENTITY
     if is_identity and check.origin != "argument":
-        return "hardly", f"{plain_source(check.source)} would have to be assigned anew"
+        return "hardly", f"{plain_source(check.source, of)} would have to be assigned anew"
     if check.origin == "module":
         return _module_chance(check)
     if check.origin == "argument":
+        is_resumed = of is not None and resumed_at(of.function) > 0
         return "inputs", "computed before the graph break, from the inputs" if is_resumed else "it comes with the call"
     where = "a variable of the enclosing function" if check.origin == "closure" else "a global"
     return "program", f"{where}: the program may set it between two calls"

@@ -32,8 +32,8 @@ class ExplainedSymbol:
     """The relations between sizes that mention it."""
     became: str = ""
     """The constant or size that it was fixed to."""
-    function: str = ""
-    """torch's name of the function that was compiled."""
+    of: model.Compilation | None = None
+    """The compilation that it is of."""
     stack: tuple[model.Frame, ...] = ()
     """Frames of the user's code where it was fixed, outermost first; where it was made, when it was
     not fixed.
@@ -91,18 +91,18 @@ def _explained(
     place = place_of_path(reader, file, line)
     fixed = next((event.stack for event in own if event.kind == "specialized"), 0)
     stack = _frames(reader, fixed or row.stack)
-    function = sizes.function(row.compilation)
+    of = sizes.compilation(row.compilation)
     return ExplainedSymbol(
         row,
         name,
-        plain_code(row.source, function),
+        plain_code(row.source, of),
         sizes.of(row.compilation, row.name),
         (file, line),
         place,
         tuple(replace(event, expression=sizes.in_text(row.compilation, event.expression)) for event in own),
         tuple(guards),
         sizes.in_text(row.compilation, row.became),
-        function,
+        of,
         stack,
     )
 
@@ -128,10 +128,10 @@ def plain_range(reach: str) -> str:
     return f"at least {lower}" if from_below else f"at most {upper}" if from_above else "any value"
 
 
-def event_words(event: model.SymbolEvent, function: str = "") -> str:
+def event_words(event: model.SymbolEvent, of: model.Compilation | None = None) -> str:
     """Return ``fixed to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
     if event.kind == "specialized":
         return f"fixed to {event.expression}" + (f" ({event.reason.replace('_', ' ')})" if event.reason else "")
     if event.kind == "same_as":
-        return f"{plain_code(event.expression, function)} had the same value, and must have it from now on"
+        return f"{plain_code(event.expression, of)} had the same value, and must have it from now on"
     return f"{event.expression} was assumed" if event.kind == "assumed" else f"asked: {event.expression}"

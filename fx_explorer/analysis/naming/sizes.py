@@ -17,11 +17,11 @@ class SizeNames:
     """Finds the user's expression for each symbol of a compilation. The symbols are read once."""
 
     def __init__(self, reader: SessionReader) -> None:
-        self._functions = {row.id: row.function for row in reader.rows(model.Compilation)}
+        self._compilations = {row.id: row for row in reader.rows(model.Compilation)}
         lines = _lines(reader)
         # Dynamo's last attempt stands last, and counts.
         self._names = {
-            (row.compilation, row.name): size_name(row, self.function(row.compilation), lines.get(row.stack, 0))
+            (row.compilation, row.name): size_name(row, self.compilation(row.compilation), lines.get(row.stack, 0))
             for row in reader.rows(model.Symbol)
         }
 
@@ -29,16 +29,16 @@ class SizeNames:
         """Return the name of a symbol; torch's for one that the session does not know."""
         return self._names.get((compilation, symbol), symbol)
 
-    def function(self, compilation: int) -> str:
-        """Return torch's name of the function that was compiled."""
-        return self._functions.get(compilation, "")
+    def compilation(self, number: int) -> model.Compilation | None:
+        """Return the compilation of that number; None for one that the session does not have."""
+        return self._compilations.get(number)
 
     def in_text(self, compilation: int, text: str) -> str:
         """Return ``8*input_ids.size(0)`` for ``8*s72``, also within a longer text."""
         return _SYMBOL.sub(lambda found: self.of(compilation, found[0]), text)
 
 
-def size_name(symbol: model.Symbol, function: str = "", line: int = 0) -> str:
+def size_name(symbol: model.Symbol, of: model.Compilation | None = None, line: int = 0) -> str:
     """Return ``x.size(0)``, the name of a number, or where the program computes it. ``line`` is that
     at which torch made the symbol.
     """
@@ -46,8 +46,8 @@ def size_name(symbol: model.Symbol, function: str = "", line: int = 0) -> str:
         return f"‹computed at line {line}›" if line else "‹computed by the program›"
     found = _SIZE_OF.match(symbol.source)
     if found is None:
-        return _bracketed(plain_source(symbol.source, function))
-    return f"{_bracketed(plain_source(found['tensor'], function))}.{found['what']}({found['index']})"
+        return _bracketed(plain_source(symbol.source, of))
+    return f"{_bracketed(plain_source(found['tensor'], of))}.{found['what']}({found['index']})"
 
 
 def _bracketed(name: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from fx_explorer.analysis.naming.functions import resumed_at
+from fx_explorer.model import Compilation
 
 _MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\[['\"](\w+)['\"]\]|\.__dict__\[['\"](\w+)['\"]\]")
 
@@ -40,16 +41,15 @@ _STACK = re.compile(r"\b___stack\d+(?:\[\d+\])*")
 _OTHER = re.compile(r"(?<!\w)___(\w+)\(")
 
 
-def plain_source(source: str, function: str = "") -> str:
+def plain_source(source: str, of: Compilation | None = None) -> str:
     """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, ``F.gelu`` for
-    ``G['F'].gelu``. ``function`` is torch's name of the function that was compiled: a value of an
-    unfinished expression has a line there.
+    ``G['F'].gelu``. ``of`` is the compilation that the source is of: see ``told_by_function``.
     """
-    return unfinished(plain_name(source), function)
+    return told_by_function(plain_name(source), of)
 
 
 def plain_name(source: str) -> str:
-    """Return the same, with torch's own names of unfinished values (``___stack0``)."""
+    """Return the same without what only the compilation knows: ``args[0]``, ``___stack0``."""
     plain = _KEY.sub(r"\1", _KEYWORD.sub(r"\1", source))
     for pattern, words in _CALLS:
         plain = pattern.sub(words, plain)
@@ -66,11 +66,16 @@ def _imported(found: re.Match[str]) -> str:
     return found["builtin"] or "builtins"
 
 
-def unfinished(text: str, function: str) -> str:
-    """Replace torch's names of values that Python holds on its stack at a graph break, which have none
-    in the program: ``the value computed at line 12``.
+def told_by_function(text: str, of: Compilation | None) -> str:
+    """Put in what the compiled function knows: which name an argument has that a decorator only hands on (``input_ids`` for
+    ``args[0]``), and where a value was computed that Python holds on its stack at a graph break, which has no name in the
+    program (``the value computed at line 12``).
     """
-    line = resumed_at(function)
+    for source, name in ((of and of.argument_names) or {}).items():
+        handed_on = plain_name(source)
+        if handed_on in text:
+            text = re.sub(rf"(?<![\w.]){re.escape(handed_on)}(?!\w)", name.replace("\\", r"\\"), text)
+    line = resumed_at(of.function) if of else 0
     return _STACK.sub(f"the value computed at line {line}" if line else "a value of an unfinished expression", text)
 
 
@@ -79,9 +84,9 @@ def is_unfinished(source: str) -> bool:
     return "___stack" in source
 
 
-def plain_code(code: str, function: str = "") -> str:
+def plain_code(code: str, of: Compilation | None = None) -> str:
     """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
     ``L['x'].size()[0] < L['y'].size()[0]``.
     """
     sizes = re.sub(r"([LG]\[[^ ()]*\])\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
-    return _OTHER.sub(r"\1(", plain_source(sizes, function))
+    return _OTHER.sub(r"\1(", plain_source(sizes, of))

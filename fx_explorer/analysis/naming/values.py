@@ -15,7 +15,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.sizes import SizeNames
-from fx_explorer.analysis.naming.sources import plain_source, unfinished
+from fx_explorer.analysis.naming.sources import plain_source, told_by_function
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import nodes_of_stage, sources_of_inputs
 from fx_explorer.session.queries.guards import guarded_sources
@@ -65,10 +65,10 @@ class InputNames:
         of_module = _OF_MODULE.search(first.target)
         kind = _KINDS[of_module["kind"]] if of_module else "input"
         if source:
-            name = plain_source(source, self._function(first.graph)).removeprefix("self.")
+            name = plain_source(source, self._compilation(first.graph)).removeprefix("self.")
             return InputName(name, kind, first.id)
         name = _plain_target(first.target, of_module)
-        return InputName(unfinished(name, self._function(first.graph)), kind, first.id)
+        return InputName(told_by_function(name, self._compilation(first.graph)), kind, first.id)
 
     @cached_property
     def _guarded(self) -> dict[str, str]:
@@ -80,10 +80,6 @@ class InputNames:
     @cached_property
     def _sizes(self) -> SizeNames:
         return SizeNames(self._reader)
-
-    def _function(self, graph: int) -> str:
-        """Return torch's name of the function that a graph is of."""
-        return self._compilation(graph).function
 
     def _compilation(self, graph: int) -> model.Compilation:
         if graph not in self._compilations:

@@ -289,13 +289,12 @@ def _about_recompile(one: ExplainedRecompile) -> str:
 def _dynamic_sizes(reader: SessionReader) -> str:
     """Return ``dynamic sizes: s0 (L['x'].size()[0], 4 now)``; empty when every size is fixed."""
     symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
-    told = [f"{plain_size(source)} (now {symbol.hint or 'unknown'})" for source, symbol in symbols.items()]
+    owners = {row.id: row for row in reader.by_ids(model.Compilation, {symbol.compilation for symbol in symbols.values()})}
+    told = [
+        f"{plain_code(source, owners.get(symbol.compilation))} (now {symbol.hint or 'unknown'})"
+        for source, symbol in symbols.items()
+    ]
     return f"sizes that may change: {listed(told)}" if told else ""
-
-
-def plain_size(source: str) -> str:
-    """Return ``size 0 of x`` for ``L['x'].size()[0]``."""
-    return plain_code(source)
 
 
 # what came of it

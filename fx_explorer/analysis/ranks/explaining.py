@@ -139,22 +139,28 @@ def _guards(finding: Finding, sides: Sides) -> Finding | None:
         )
         for reader, compilation in sides.of_both()
     )
-    for who, whom, only in ((sides.these, sides.those, _only(ours, theirs)), (sides.those, sides.these, _only(theirs, ours))):
+    of_ours, of_theirs = (reader.get(model.Compilation, compilation) for reader, compilation in sides.of_both())
+    for who, whom, only in (
+        (sides.these, sides.those, _only(ours, theirs, of_ours)),
+        (sides.those, sides.these, _only(theirs, ours, of_theirs)),
+    ):
         if only:
             words = f"before {_function(finding)} runs, {who} checked {listed(only)}, which {whom} did not"
             return replace(finding, words=words)
     return None
 
 
-def _only(one: Counter[tuple[str, str, str, str]], other: Counter[tuple[str, str, str, str]]) -> list[str]:
+def _only(
+    one: Counter[tuple[str, str, str, str]], other: Counter[tuple[str, str, str, str]], of: model.Compilation
+) -> list[str]:
     known = {key[0] for key in other}
-    return [plain_code(without_identities(code)) for what, _, _, code in one if what not in known]
+    return [plain_code(without_identities(code), of) for what, _, _, code in one if what not in known]
 
 
 def _guard_values(finding: Finding, sides: Sides) -> Finding | None:
     ours, theirs = (
         {
-            row.source: plain_code(str(row.code))
+            row.source: plain_code(str(row.code), reader.get(model.Compilation, compilation))
             for row in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH")
         }
         for reader, compilation in sides.of_both()

@@ -123,8 +123,9 @@ def _deciding_check(
     A rank that failed has no checks: then only a condition on the very line says anything.
     """
     ours = {str(one.code) for one in reader.rows(model.GuardCheck, compilation=compilation)}
+    of = reference.get(model.Compilation, other)
     found = [
-        (at, plain_code(str(check.code)))
+        (at, plain_code(str(check.code), of))
         for check, at in _conditions(reference, other, frame)
         if str(check.code) not in ours and (ours or at == frame.line)
     ]

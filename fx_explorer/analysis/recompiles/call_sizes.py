@@ -5,9 +5,10 @@ that did not fit.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.sources import plain_name
+from fx_explorer.analysis.naming.sources import is_unfinished, plain_name, plain_source
 from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.recompiles.remedies import CallSizes, Dimension
 from fx_explorer.session import SessionReader
@@ -33,20 +34,24 @@ def sizes_then(
     then, now = _sizes(reader, before.id), _sizes(reader, after.id)
     free = {one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became}
     differing = [one for one in then if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free]
-    varied = tuple(
-        (plain_name(name), index) for name, index in differing if _can_be_marked(name, then[name, index], now[name, index])
-    )
-    return CallSizes(became, fixed, varied, _alike((source, change.index or 0), then, now))
+    varied = [one for one in differing if _can_be_marked(one[0], then[one], now[one])]
+    alike = _alike((source, change.index or 0), then, now)
+    return CallSizes(became, fixed, _named(varied, before), _named(alike, before))
 
 
-def _alike(here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]) -> tuple[Dimension, ...]:
+def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:
+    """Return sizes with the program's names; torch's for a value that has none."""
+    return tuple((plain_name(name) if is_unfinished(name) else plain_source(name, of), index) for name, index in sizes)
+
+
+def _alike(here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]) -> list[Dimension]:
     """Return the sizes that were equal then and differ now. torch takes equal sizes for one (duck
     shaping); 0, 1 and sizes of parameters are constants.
     """
     if here not in then or here not in now:
-        return ()
+        return []
     equal = [one for one in then if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])]
-    return tuple((plain_name(name), index) for name, index in equal if now.get((name, index), then[here]) != now[here])
+    return [one for one in equal if now.get(one, then[here]) != now[here]]
 
 
 def _can_be_marked(source: str, *sizes: int) -> bool:

@@ -14,6 +14,7 @@ from fx_explorer import model
 from fx_explorer.analysis.comparing.graph_changes import graphs_in_words
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
 from fx_explorer.analysis.recompiles.remedies import NO_REMEDY, remedy
@@ -37,6 +38,8 @@ class ExplainedRecompile:
     in_words: str
     """The reason without guards, or torch's words when there is no plainer way to put it."""
     guard: str
+    guard_in_words: str
+    """The guard with the program's names."""
     file: str
     """The user's line that needs what the guard checks; for an input, the line where it is first
     used. Empty when torch does not tell.
@@ -219,8 +222,9 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
     """
     compilation, before = session.of_recompile(row), session.before(row)
     function = session.function(compilation) or before
-    named = function.function if function else ""
-    change = change_of(row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new, named)
+    change = change_of(
+        row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new, before or function
+    )
     file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
@@ -229,10 +233,11 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
     return ExplainedRecompile(
         compilation=compilation.name if compilation else "",
         of=before.name if before else row.of,
-        function=named,
+        function=function.function if function else "",
         reason=row.reason,
         in_words=change.words,
         guard=row.guard,
+        guard_in_words=plain_code(row.guard, before or function),
         file=file,
         line=line,
         place=place_of_path(reader, file, line) or place_of_path(reader, *at_function),

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fx_explorer.analysis.naming.sources import plain_name as plain_source_name
-from fx_explorer.analysis.naming.sources import unfinished
+from fx_explorer.analysis.naming.sources import told_by_function
+from fx_explorer.model import Compilation
 
 ChangeKind = Literal[
     "size", "range", "rank", "stride", "dtype", "device", "requires_grad", "training",
@@ -55,13 +56,12 @@ class GuardChange:
     """The other of two sizes that were taken for one: ``y, 0``."""
 
 
-def change_of(guard: str, source: str = "", old: str = "", new: str = "", function: str = "") -> GuardChange:
+def change_of(guard: str, source: str = "", old: str = "", new: str = "", of: Compilation | None = None) -> GuardChange:
     """Return the change that made a guard fail. ``guard`` is torch's report; the rest is as in
-    model.Recompile, and empty in sessions of earlier versions. ``function`` is torch's name of the
-    function that was compiled.
+    model.Recompile, and empty in sessions of earlier versions. ``of`` is the compilation that it is of.
     """
     found = _change_of(guard, source, old, new)
-    name, words, other = (unfinished(text, function) for text in (found.name, found.words, found.other))
+    name, words, other = (told_by_function(text, of) for text in (found.name, found.words, found.other))
     return replace(found, name=name, words=words, other=other)
 
 

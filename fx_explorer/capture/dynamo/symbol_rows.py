@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import Frame, Symbol, SymbolEvent, SymbolEventKind
 
 RECORDS = (
@@ -96,7 +97,7 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
         symbol = by_name.get(row.name)
         if symbol is None:
             continue
-        sources = tuple(dict.fromkeys((*row.sources, *map(_source_name, shapes.var_to_sources.get(symbol, ())))))
+        sources = tuple(dict.fromkeys((*row.sources, *map(name_of, shapes.var_to_sources.get(symbol, ())))))
         reach = shapes.var_to_range[symbol]
         became = shapes.replacements.get(symbol)
         row = replace(
@@ -111,7 +112,3 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
             SymbolEvent(0, row.compilation, "same_as", (row.name,), source, stack=row.stack, attempt=row.attempt)
             for source in sources[1:]
         )
-
-
-def _source_name(source: Any) -> str:
-    return source.name if isinstance(source.name, str) else str(source.name())

@@ -19,6 +19,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from fx_explorer.capture.dynamo.guards.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
+from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import Guard
 
 
@@ -53,11 +54,6 @@ def _add(recording: Recording, variant: Variant, codes: list[str]) -> None:
 
 def _code(shapes: Any, expression: Any) -> str:
     """Return ``L['x'].size()[0] <= 4096``."""
-    names = {str(symbol): _name(sources[0]) for symbol, sources in shapes.var_to_sources.items() if sources}
+    names = {str(symbol): name_of(sources[0]) for symbol, sources in shapes.var_to_sources.items() if sources}
     text: str = PythonPrinter().doprint(expression)
     return re.sub(r"\b[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
-
-
-def _name(source: Any) -> str:
-    name = source.name
-    return name if isinstance(name, str) else name()

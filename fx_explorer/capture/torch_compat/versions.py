@@ -253,3 +253,11 @@ def size_hint_of(sizes: Any, size: Any) -> int | None:
     ask = getattr(sizes, "optimization_hint", None) or sizes.size_hint
     hint = int(ask(size, fallback=-1))
     return None if hint < 0 else hint
+
+
+# sources and guards of Dynamo (torch/_dynamo/source.py)
+
+
+def name_of(named: Any) -> str:
+    """Return ``L['x']``, the name of a source or of a guard; it was a method before it was an attribute."""
+    return named.name if isinstance(named.name, str) else str(named.name())

@@ -66,6 +66,10 @@ class Compilation:
     """
     saved_s: float = 0.0
     """Seconds that the stages it shares had taken the first time."""
+    argument_names: dict[str, str] | None = None
+    """torch's name of an argument that a decorator hands on → what the function calls it that the decorator was
+    put around: ``L['args'][0]`` → ``input_ids``. None where there is none, or that was not recorded.
+    """
 
 
 ArtifactKind = Literal[

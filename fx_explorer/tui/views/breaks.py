@@ -10,7 +10,6 @@ from fx_explorer.analysis.measured_times import call_time, run_time
 from fx_explorer.analysis.modules.module_regions import belongs, is_module
 from fx_explorer.analysis.modules.own_figures import break_paths
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.regions.region_nodes import RegionKey
@@ -111,7 +110,7 @@ def _recompile_text(found: ExplainedRecompile) -> str:
         "",
         *told,
         f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",
-        f"  {plain_code(found.guard, found.function)}",
+        f"  {found.guard_in_words}",
         "",
         "torch's own words",
         f"  {found.reason}",

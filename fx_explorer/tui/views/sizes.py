@@ -65,18 +65,18 @@ def _where(file: str, line: int) -> str:
 def _text(one: ExplainedSymbol) -> str:
     symbol = one.symbol
     file, line = one.made_at
-    others = [plain_code(source, one.function) for source in symbol.sources if source != symbol.source]
+    others = [plain_code(source, one.of) for source in symbol.sources if source != symbol.source]
     lines = [
         f"{_told(one)}: {one.state}",
         f"made at {file}:{line}, {plain_range(symbol.range)}" if file else f"made with {plain_range(symbol.range)}",
         *((f"also {', '.join(others)}",) if others else ()),
         "",
         "what was decided",
-        *(f"  {event_words(event, one.function)}   {_where(event.file, event.line)}" for event in one.events),
+        *(f"  {event_words(event, one.of)}   {_where(event.file, event.line)}" for event in one.events),
         *(() if one.events else ("  nothing",)),
         "",
         "guards that mention it",
-        *(f"  {plain_code(guard.code, one.function)}" for guard in one.guards),
+        *(f"  {plain_code(guard.code, one.of)}" for guard in one.guards),
         *(() if one.guards else ("  none",)),
         "",
         "your stack where it was fixed" if one.specialized else "your stack where it was made",

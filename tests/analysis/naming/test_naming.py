@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import function_of, plain_function, resumed_at
 from fx_explorer.analysis.naming.sizes import size_name
-from fx_explorer.analysis.naming.sources import plain_code, plain_source, unfinished
+from fx_explorer.analysis.naming.sources import plain_code, plain_source, told_by_function
 from fx_explorer.analysis.naming.values import result_name
 
-RESUMED = "Net.torch_dynamo_resume_in_forward_at_12"
+REST = "Net.torch_dynamo_resume_in_forward_at_12"
+
+RESUMED = model.Compilation(1, "0/0", 0, 0, REST, "net.py", 12)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,20 @@ def test_a_source_is_named_as_the_program_names_it(source: str, name: str) -> No
 def test_a_value_of_an_unfinished_expression_is_told_by_its_line() -> None:
     assert plain_source("L['___stack0']", RESUMED) == "the value computed at line 12"
     assert plain_source("L['___stack0']") == "a value of an unfinished expression"
-    assert unfinished("___stack2 was 6.1 and now is 6.8", RESUMED) == "the value computed at line 12 was 6.1 and now is 6.8"
+    assert told_by_function("___stack2 was 6.1 and now is 6.8", RESUMED) == (
+        "the value computed at line 12 was 6.1 and now is 6.8"
+    )
+
+
+def test_an_argument_that_a_decorator_hands_on_has_the_name_that_the_function_has_for_it() -> None:
+    known = replace(
+        RESUMED, argument_names={"L['args'][0]": "input_ids", "L['args'][1]['mask']": r"mask\1", "L['args'][1]": "extra"}
+    )
+    assert plain_source("L['args'][0]", known) == "input_ids"
+    assert plain_source("L['args'][1]['mask'].shape", known) == r"mask\1.shape"
+    assert plain_code("L['args'][0].size()[1] <= L['args'][10].size()[0]", known) == "size 1 of input_ids <= size 0 of args[10]"
+    assert plain_source("L['self'].args[0]", known) == "self.args[0]"
+    assert told_by_function("size 0 of args[1] was 2 and now is 3", known) == "size 0 of extra was 2 and now is 3"
 
 
 def test_conditions_are_written_without_functions_of_torchs_own() -> None:
@@ -55,8 +71,8 @@ def test_conditions_are_written_without_functions_of_torchs_own() -> None:
 
 
 def test_a_rest_and_a_lambda_are_named_by_what_the_user_wrote() -> None:
-    assert plain_function(RESUMED) == "rest of Net.forward after line 12"
-    assert resumed_at(RESUMED) == 12
+    assert plain_function(REST) == "rest of Net.forward after line 12"
+    assert resumed_at(REST) == 12
     assert resumed_at("Net.forward") == 0
 
     class Net:

@@ -28,6 +28,7 @@ from fx_explorer.capture.dynamo.breaks.break_context import BreakContext, Extent
 from fx_explorer.capture.recording.rows.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import Frame, LocalTensor, ResumeFunction
 
 
@@ -183,7 +184,7 @@ def _taken(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[st
     for node in module.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None)
         if node.op == "placeholder" and source is not None:
-            name = source.name if isinstance(source.name, str) else source.name()
+            name = name_of(source)
             if name.startswith("L["):
                 yield name, node.name
 

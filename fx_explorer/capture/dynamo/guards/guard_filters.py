@@ -14,7 +14,7 @@ from typing import Any
 from torch._dynamo.guards import strip_local_scope
 
 from fx_explorer.capture.dynamo.guards.guard_leaves import ExampleValues, Unreachable
-from fx_explorer.capture.torch_compat.versions import GuardFilter, dataclass_of, known_filters, require
+from fx_explorer.capture.torch_compat.versions import GuardFilter, dataclass_of, known_filters, name_of, require
 from fx_explorer.model import FilterAnswer
 
 
@@ -56,7 +56,7 @@ def _entry(guard: Any, values: ExampleValues) -> Any:
     """Return what torch gives to a filter for a guard (``make_guard_filter_entry``, whose builder is
     gone when the guards are made).
     """
-    name = strip_local_scope(guard.name if isinstance(guard.name, str) else str(guard.name()))
+    name = strip_local_scope(name_of(guard))
     value = values.of(guard.name) if name else Unreachable()
     has_value = not isinstance(value, Unreachable)
     is_global = require("torch._dynamo.source", "get_global_source_name")(guard.originating_source) is not None

@@ -38,6 +38,7 @@ from fx_explorer.capture.recording.live_guards import CallState, LiveTree, held
 from fx_explorer.capture.recording.rows.described import described
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import GUARD_FILTER, NOT_MEASURED, Frame, Guard, GuardCheck, Metric, Origin
 
 SHAPES = "SHAPE_ENV"
@@ -178,9 +179,9 @@ class _Owners:
                 continue
             for code in guard.code_list or ():
                 self._by_code.setdefault(code, i)
-            self._by_kind.setdefault((guard.create_fn_name(), source_name(guard)), i)
-            if source_name(guard):
-                self._by_source.setdefault(source_name(guard), i)
+            self._by_kind.setdefault((guard.create_fn_name(), name_of(guard)), i)
+            if name_of(guard):
+                self._by_source.setdefault(name_of(guard), i)
 
     def of(self, part: _Part) -> int:
         """Return the number of the guard that a part is for; -1 when there is none."""
@@ -203,10 +204,6 @@ class _Owners:
         return self._asked[number] if number >= 0 else None
 
 
-def source_name(guard: Any) -> str:
-    return guard.name if isinstance(guard.name, str) else str(guard.name())
-
-
 # rows
 
 
@@ -214,7 +211,7 @@ def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Par
     checked = [condition for part in parts for condition in part.conditions]
     codes = guard.code_list or checked if guard.create_fn_name() == SHAPES else (*checked, *(guard.code_list or ()))
     code = " and ".join(dict.fromkeys(codes))
-    row = Guard(0, recording.compilation_id(), position, guard.create_fn_name(), source_name(guard), code, "")
+    row = Guard(0, recording.compilation_id(), position, guard.create_fn_name(), name_of(guard), code, "")
     user = _user_frame(recording, list(guard.user_stack or ()))
     if user is None:
         return row

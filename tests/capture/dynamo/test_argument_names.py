@@ -1,0 +1,121 @@
+"""Arguments that a decorator hands on have the names that the user's function has for them: in a model of transformers, whose
+every forward is wrapped, and in decorators of the test's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import BertConfig, BertModel
+
+from fx_explorer.analysis.guards.guard_tree import explained_checks
+from fx_explorer.analysis.recompiles.causes import causes
+from fx_explorer.fixing.dynamic_marks import marks
+from fx_explorer.model import Compilation
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.tables import TABLES
+from tests.capture.recorded import Compile, failures, record
+
+
+def handing_on(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def handed_on(*given: Any, **named: Any) -> Any:
+        return function(*given, **named)
+
+    return handed_on
+
+
+def putting_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def put_first(self: nn.Module, *given: Any) -> Any:
+        return function(self, given[0] * 2, *given)
+
+    return put_first
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    @handing_on
+    @handing_on
+    def forward(self, x: torch.Tensor, scales: dict[str, float], *rest: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * scales["all"] + sum(rest)
+
+
+class Doubled(Net):
+    @putting_first
+    def forward(self, twice: torch.Tensor, once: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return self.linear(twice) + once
+
+
+def added(*terms: torch.Tensor) -> torch.Tensor:
+    return both(terms[0], terms[1])
+
+
+def both(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return left + right
+
+
+def names_of(reader: SessionReader) -> dict[str, str] | None:
+    return reader.rows(Compilation)[0].argument_names
+
+
+def checked(reader: SessionReader) -> set[str]:
+    assert failures(reader) == []
+    return {one.name for one in explained_checks(reader) if one.check.kind in ("TENSOR_MATCH", "EQUALS_MATCH")}
+
+
+def test_a_model_of_transformers_called_without_names(tmp_path: Path) -> None:
+    config = BertConfig(
+        vocab_size=64,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        attn_implementation="eager",
+    )
+    model = BertModel(config).eval()
+
+    def program(compiled: Compile) -> None:
+        called = compiled(model)
+        for length in (8, 12):
+            called(torch.ones(1, length, dtype=torch.long), torch.ones(1, length))
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as reader:
+        assert {"input_ids", "attention_mask"} <= checked(reader)
+        cause = next(one for one in causes(reader) if one.is_cause)
+        assert cause.in_words == "size 1 of input_ids was 8 and now is 12"
+        assert "torch._dynamo.mark_dynamic(input_ids, 1)" in cause.remedy
+        assert "args[" not in cause.remedy + cause.guard_in_words
+        # The mark that is tried without an edit has torch's name: nothing else does it.
+        assert next(mark.source for mark in marks(reader)) == "L['args'][0]:1"
+        said = [cell for table in TABLES.values() for row in table(reader).rows for cell in row.cells]
+        assert [text for text in map(str, said) if "args[0]" in text] == []
+
+
+def test_what_several_decorators_hand_on_and_what_is_within_it(tmp_path: Path) -> None:
+    def program(compiled: Compile) -> None:
+        called = compiled(Net())
+        called(torch.ones(2, 8), {"all": 2.0}, torch.ones(8), torch.ones(1))
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as reader:
+        assert {"x", "scales['all']"} <= checked(reader)
+
+
+def test_another_position_is_found_where_it_is_bound_and_not_counted(tmp_path: Path) -> None:
+    with record(tmp_path / "s.fxs", lambda compiled: compiled(Doubled())(torch.ones(2, 8)), backend="eager") as reader:
+        assert names_of(reader) == {"L['given'][0]": "once"}
+        assert "once" in checked(reader)
+
+
+def test_a_function_of_ones_own_keeps_its_names(tmp_path: Path) -> None:
+    with record(tmp_path / "s.fxs", lambda compiled: compiled(added)(torch.ones(2), torch.ones(2)), backend="eager") as reader:
+        assert names_of(reader) is None
+        assert {"terms[0]", "terms[1]"} <= checked(reader)

@@ -2,8 +2,8 @@
 
 Each target is measured by ``fx-explorer bench`` twice, and in between by a script of a few lines in a process of its own for
 each contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their
-intervals overlap) and the script lies within the spread of the bench; apart from it, the cells of which a run itself says that
-nearly all rounds were disturbed.
+intervals overlap) and the script lies within the spread of the bench, and of how many cells a run itself says that nearly all
+rounds were disturbed.
 
     python -m benchmarks.bench_by_hand [TARGET ...] [--budget 15] [--batch N] [--device cuda]
 """
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="one batch, instead of each target's own")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     arguments = parser.parse_args()
-    agree = ratios_agree = near = count = compared = disturbed = disturbed_agree = 0
+    agree = ratios_agree = near = count = compared = disturbed = 0
     for name in arguments.targets or TARGETS:
         model, batches = TARGETS[name]
         batches = (arguments.batch,) if arguments.batch else batches
@@ -145,8 +145,7 @@ def main() -> None:
             first, second = one.times[key], other.times[key]
             is_disturbed = key in one.disturbed | other.disturbed
             disturbed += is_disturbed
-            disturbed_agree += is_disturbed and first.overlaps(second)
-            agree += not is_disturbed and first.overlaps(second)
+            agree += first.overlaps(second)
             near += hand[key].overlaps(first) or hand[key].overlaps(second)
             count += 1
             said = "  disturbed" if is_disturbed else ""
@@ -154,8 +153,8 @@ def main() -> None:
         for key in one.speed_ups.keys() & other.speed_ups.keys():
             ratios_agree += one.speed_ups[key].overlaps(other.speed_ups[key])
             compared += 1
-    print(f"two runs agree in {agree} of {count - disturbed} times and in {ratios_agree} of {compared} speed-ups")
-    print(f"{disturbed} times more were disturbed in a run, as it says; of these {disturbed_agree} agree")
+    print(f"two runs agree in {agree} of {count} times and in {ratios_agree} of {compared} speed-ups")
+    print(f"{disturbed} of the times were disturbed in a run, as it says")
     print(f"by hand within the spread of one of them: {near} of {count}")
 
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from fx_explorer.analysis.bench.disturbed import Paces
 from fx_explorer.analysis.bench.interval import median_interval, ratios_by_round
 from fx_explorer.bench.contender_process import CellFailed, ContenderProcess
+from fx_explorer.bench.least_sharing import LeastSharing
 from fx_explorer.bench.machine import machine
 from fx_explorer.bench.plan import BenchPlan, Contender
 from fx_explorer.client import leftovers
@@ -87,6 +88,7 @@ class Bench:
         combinations, contenders = list(self._plan.combinations()), self._plan.contenders()
         found = await asyncio.to_thread(machine)
         self._told = {"machine": found, "budget_s": self._plan.budget_s}
+        sharing = LeastSharing(str(found["processor"]))
         with self._writer.transaction():
             self._write(state="running")
             cells = [[self._added(contender.cell(sizes, self._number)) for contender in contenders] for sizes in combinations]
@@ -96,10 +98,12 @@ class Bench:
             for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):
                 place = f"{of_size[0].size} ({i + 1} of {len(cells)})" if len(cells) > 1 else of_size[0].size
                 share = _Share(self._deadline, max(MIN_GRACE_S, GRACE * (self._plan.budget_s or 0.0)), len(cells) - i)
-                taken = _SizeOfBench(self._plan, self._writer, self._python, self._telling(place), share, folder)
+                taken = _SizeOfBench(self._plan, self._writer, self._python, self._telling(place), share, folder, sharing)
                 await taken.measure(sizes, list(zip(contenders, of_size, strict=True)), is_first=i == 0)
             state = "finished"
         finally:
+            sharing.keep()
+            self._told["least_sharing_s"] = sharing.least_s
             self._write(state=state)
             shutil.rmtree(folder, ignore_errors=True)
             lock.release()
@@ -171,7 +175,14 @@ class _SizeOfBench:
     """Measures the cells of one size."""
 
     def __init__(
-        self, plan: BenchPlan, writer: SessionWriter, python: str, tell: _ToldHere, share: _Share, folder: Path
+        self,
+        plan: BenchPlan,
+        writer: SessionWriter,
+        python: str,
+        tell: _ToldHere,
+        share: _Share,
+        folder: Path,
+        sharing: LeastSharing,
     ) -> None:
         """``folder`` is for what the processes share, and for their caches."""
         self._plan = plan
@@ -180,6 +191,7 @@ class _SizeOfBench:
         self._tell = tell
         self._share = share
         self._folder = folder
+        self._sharing = sharing
 
     async def measure(
         self, sizes: tuple[InputSize, ...], planned: list[tuple[Contender, BenchCell]], *, is_first: bool
@@ -217,6 +229,7 @@ class _SizeOfBench:
         ready = await process.answer()
         cell = replace(cell, state="measured", **_known(ready.cell))
         self._writer.update(cell)
+        self._sharing.begin(cell)
         return _StartedCell(cell, process)
 
     async def _take_turns(self, running: list[_StartedCell]) -> None:
@@ -227,7 +240,7 @@ class _SizeOfBench:
             turned = running[number % max(len(running), 1) :] + running[: number % max(len(running), 1)]
             await self._ask_each(turned, "round", partial(self._round, number))
             running[:] = [one for one in running if one.cell.state == "measured"]
-            is_steady = number >= MIN_ROUNDS and _is_steady(running)
+            is_steady = number >= MIN_ROUNDS and _is_steady(running, self._sharing.least_s)
             if not running or self._share.is_enough(number) or is_steady:
                 return
 
@@ -244,6 +257,7 @@ class _SizeOfBench:
     def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
         row = BenchRound(0, one.cell.id, number, news.call_s, news.calls, news.sharing_s)
         one.rounds.append(row)
+        self._sharing.hear(news.sharing_s)
         self._writer.add(row)
 
     def _work(self, one: _StartedCell, news: BenchNews) -> None:
@@ -272,11 +286,11 @@ class _SizeOfBench:
             )
 
 
-def _is_steady(running: list[_StartedCell]) -> bool:
+def _is_steady(running: list[_StartedCell], least_sharing_s: float = 0.0) -> bool:
     """Return whether every speed-up is known well enough, from rounds that were not disturbed; without one, whether
     every time is.
     """
-    paces = Paces([row for one in running for row in one.rounds])
+    paces = Paces([row for one in running for row in one.rounds], least_sharing_s)
     quiet = {one.cell.id: {row.number: row.call_s for row in one.rounds if not paces.is_disturbed(row)} for one in running}
     uncompiled = next((quiet[one.cell.id] for one in running if not one.cell.is_compiled), None)
     rows = [ratios_by_round(uncompiled, times) if uncompiled else list(times.values()) for times in quiet.values()]

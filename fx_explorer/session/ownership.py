@@ -20,6 +20,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionError
 from fx_explorer.session.reader import SessionReader
 from fx_explorer.session.writer import SessionWriter
+from fx_explorer.state_folder import state_folder
 
 MARK = "captured_here"
 """Key of ``meta``."""
@@ -84,11 +85,7 @@ def _add(found: hmac.HMAC, *parts: str) -> None:
 
 
 def secret_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return ``$XDG_STATE_HOME/fx-explorer/secret``, by default under ``~/.local/state``. A
-    relative path is ignored.
-    """
-    base = Path(environ.get("XDG_STATE_HOME") or "")
-    return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "fx-explorer" / "secret"
+    return state_folder(environ) / "secret"
 
 
 def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:

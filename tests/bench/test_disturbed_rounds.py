@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from fx_explorer.analysis.bench.cells import BenchFigures, bench_figures
 from fx_explorer.analysis.bench.verdict import verdict
 from fx_explorer.bench import driving
+from fx_explorer.bench.least_sharing import FORGOTTEN_AFTER_S, LeastSharing
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.worker.bench import pace
@@ -25,9 +27,11 @@ QUIET, SLOW = 5.2e-6, 7.4e-6
 Measured = tuple[float, float]
 
 
-def figures(tmp_path: Path, uncompiled: Sequence[Measured], compiled: Sequence[Measured]) -> BenchFigures:
+def figures(
+    tmp_path: Path, uncompiled: Sequence[Measured], compiled: Sequence[Measured], known_s: object = 0.0
+) -> BenchFigures:
     with SessionWriter(tmp_path / "a.fxs") as writer:
-        writer.set_meta("bench", {"state": "finished"})
+        writer.set_meta("bench", {"state": "finished", "least_sharing_s": known_s})
         for cell, rounds in ((UNCOMPILED, uncompiled), (COMPILED, compiled)):
             number = writer.add(cell)
             writer.add_all(BenchRound(0, number, i, took_s, 10, how) for i, (took_s, how) in enumerate(rounds))
@@ -59,6 +63,72 @@ def test_a_speed_up_is_told_where_the_quiet_rounds_of_two_cells_are_not_the_same
     found = figures(tmp_path, [(2e-3, how) for how in first], [(1e-3, how) for how in last])
     assert found.cells[1].speed_up is not None
     assert found.cells[1].speed_up.middle == pytest.approx(2.0)
+
+
+def test_the_intervals_of_disturbed_rounds_reach_down_to_what_a_call_may_take_without_the_disturbance(tmp_path: Path) -> None:
+    found = figures(tmp_path, [(2e-3, SLOW)] * 8, [(1e-3, SLOW)] * 8, QUIET)
+    uncompiled, compiled = found.cells
+    assert (uncompiled.disturbed, compiled.disturbed) == (8, 8)
+    assert uncompiled.interval
+    assert uncompiled.interval.low == pytest.approx(2e-3 * 0.99 * QUIET / SLOW)
+    assert uncompiled.interval.high == pytest.approx(2e-3 * 1.01)
+    assert compiled.speed_up
+    assert compiled.speed_up.low == pytest.approx(2 * 0.98 * QUIET / SLOW)
+    assert compiled.speed_up.high == pytest.approx(2 * 1.02 * SLOW / QUIET)
+    assert "may take as little as 70% of the time" in " ".join(verdict(found))
+
+
+@pytest.mark.parametrize("known_s", [0.0, "fast", None, -1.0])
+def test_a_bench_of_which_nothing_else_is_known_reaches_no_further_than_it_measured(tmp_path: Path, known_s: object) -> None:
+    found = figures(tmp_path, [(2e-3, SLOW)] * 8, [(1e-3, SLOW)] * 8, known_s)
+    assert [one.undisturbed_part for one in found.cells] == [1.0, 1.0]
+    assert found.cells[0].interval
+    assert found.cells[0].interval.low == pytest.approx(2e-3 * 0.99)
+
+
+def test_what_a_machine_can_do_is_kept_for_the_next_bench_and_forgotten_after_a_week(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state" / "sharing.json"
+
+    def known(processor: str = "a processor", threads: int = 2) -> float:
+        sharing = LeastSharing(processor, path)
+        sharing.begin(replace(UNCOMPILED, threads=threads, torch="2.13.0"))
+        return sharing.least_s
+
+    for seconds in (SLOW, QUIET, SLOW):
+        sharing = LeastSharing("a processor", path)
+        sharing.begin(replace(UNCOMPILED, threads=2, torch="2.13.0"))
+        sharing.hear(0.0)
+        sharing.hear(seconds)
+        sharing.keep()
+    assert known() == QUIET
+    assert known("another processor") == known(threads=4) == 0
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + FORGOTTEN_AFTER_S + 1)
+    assert known() == 0
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a processor, 2 threads, torch 2.13.0": [-1, 9e99]}', "\xff"])
+def test_what_was_kept_and_is_damaged_is_not_known(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "sharing.json"
+    path.write_bytes(text.encode("latin-1"))
+    sharing = LeastSharing("a processor", path)
+    sharing.begin(replace(UNCOMPILED, threads=2, torch="2.13.0"))
+    assert sharing.least_s == 0
+    sharing.hear(QUIET)
+    sharing.keep()
+    again = LeastSharing("a processor", path)
+    again.begin(replace(UNCOMPILED, threads=2, torch="2.13.0"))
+    assert again.least_s == QUIET
+
+
+def test_a_bench_is_measured_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    sharing = LeastSharing("a processor", tmp_path / "file" / "sharing.json")
+    sharing.hear(QUIET)
+    sharing.keep()
+    assert (tmp_path / "file").read_text() == ""
 
 
 def test_a_bench_that_was_alike_from_beginning_to_end_leaves_nothing_out(tmp_path: Path) -> None:

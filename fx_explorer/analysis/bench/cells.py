@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
@@ -36,6 +36,8 @@ class CellFigures:
     """Rounds that do not count: the threads took longer in them to share an operation."""
     disturbed: int = 0
     """Rounds that count although they were disturbed like that: too few were not."""
+    undisturbed_part: float = 1.0
+    """To which part of what was measured a call may come down without the disturbance; its intervals reach so far."""
 
     @property
     def is_wrong(self) -> bool:
@@ -94,7 +96,7 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
     for row in rounds:
         if row.call_s > 0 and row.cell in known:  # no other time is one: the session is damaged
             by_cell[row.cell].append(row)
-    paces = Paces([row for of_cell in by_cell.values() for row in of_cell])
+    paces = Paces([row for of_cell in by_cell.values() for row in of_cell], _least_sharing_s(told))
     uncompiled = {cell.size: cell for cell in cells if not cell.is_compiled}
     figures = []
     for cell in cells:
@@ -110,11 +112,18 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
     )
 
 
+def _least_sharing_s(told: Mapping[str, Any]) -> float:
+    """Return the least seconds that earlier benches on the machine saw; 0 in sessions of earlier versions."""
+    known = told.get("least_sharing_s", 0.0)
+    return float(known) if isinstance(known, int | float) else 0.0
+
+
 class _Rounds:
     """The rounds of one cell: seconds of a call by the number of the round."""
 
     def __init__(self, rounds: Sequence[BenchRound], paces: Paces) -> None:
         self.every_s = {row.number: row.call_s for row in rounds}
+        self.undisturbed_part = paces.undisturbed_part(rounds)
         self.quiet_s = {row.number: row.call_s for row in rounds if not paces.is_disturbed(row)}
         self.has_enough_quiet = median_interval(list(self.quiet_s.values())) is not None
         counting = self.quiet_s if self.has_enough_quiet else self.every_s
@@ -124,20 +133,22 @@ class _Rounds:
 
 def _figures(cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled: _Rounds) -> CellFigures:
     times, uncompiled_s = of_cell.counting_s, uncompiled.counting_s
+    part = 1.0 if of_cell.has_enough_quiet or len(of_cell.quiet_s) == len(of_cell.every_s) else of_cell.undisturbed_part
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
-    speed_up = speed_up and speed_up.anew(processes=2)
+    speed_up = speed_up and speed_up.reaching(part).anew(processes=2)
     pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "wrong"
     return CellFigures(
         cell=cell,
         call_s=median(times) if times else None,
         iqr_s=_iqr(times),
         rounds=len(times),
-        interval=interval and interval.anew(),
+        interval=interval and interval.reaching_down(part).anew(),
         speed_up=speed_up,
         pays_after=_pays_after(cell, times, reference, uncompiled_s) if pays else None,
         left_out=len(of_cell.every_s) - len(times),
         disturbed=0 if of_cell.has_enough_quiet else len(of_cell.every_s) - len(of_cell.quiet_s),
+        undisturbed_part=part,
     )
 
 

@@ -33,6 +33,14 @@ class Interval:
         """Return how far the interval reaches to the wider side, as a part of the median."""
         return max(self.high - self.middle, self.middle - self.low) / self.middle if self.middle else 0.0
 
+    def reaching_down(self, part: float) -> Interval:
+        """Return the interval of what may be less, down to ``part`` of it."""
+        return Interval(self.middle, self.low * part, self.high)
+
+    def reaching(self, part: float) -> Interval:
+        """Return the interval of a ratio both of whose times may be less, down to ``part`` of them."""
+        return Interval(self.middle, self.low * part, self.high / part)
+
     def anew(self, processes: int = 1) -> Interval:
         """Return the interval of the same figure where it is measured anew: a time needs one process, a ratio two."""
         wider = processes * BETWEEN_PROCESSES

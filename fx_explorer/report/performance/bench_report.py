@@ -108,6 +108,7 @@ def _nested(one: CellFigures) -> dict[str, object]:
         "rounds": one.rounds,
         "rounds_left_out": one.left_out,
         "rounds_disturbed": one.disturbed,
+        "undisturbed_part": one.undisturbed_part,
         "speed_up": _interval(one.speed_up),
         "pays_after_calls": one.pays_after,
         "difference": difference(one),

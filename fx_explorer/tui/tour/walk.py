@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
+from fx_explorer.state_folder import state_folder
 from fx_explorer.tui.tour.steps import STEPS, place_of
 
 SAMPLE = Path(__file__).with_name("classifier.py.txt")
@@ -41,11 +42,7 @@ class Walk:
 
 
 def tour_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return ``$XDG_STATE_HOME/fx-explorer/tour``, by default under ``~/.local/state``. A relative path is
-    ignored.
-    """
-    base = Path(environ.get("XDG_STATE_HOME") or "")
-    return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "fx-explorer" / "tour"
+    return state_folder(environ) / "tour"
 
 
 def begin_walk(folder: Path, *, again: bool) -> Walk:

@@ -96,7 +96,7 @@ class Terminal:
             return False
         self._last_output_ms = now_ms()
         self.size_bytes += len(data)
-        self._tail = (self._tail + data)[-300:]
+        self._tail = (self._tail + data)[-4000:]
         self._unread += data
         if not self._answered and SYNC_QUERY in self._unread:
             self._answered = True

@@ -8,10 +8,12 @@ import asyncio
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import IO
 
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Command, Notice, Outcome
@@ -22,6 +24,9 @@ from fx_explorer.session.elsewhere import tell_where_texts_lie
 
 READ = "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.beside import main; sys.exit(main())"
 """The modules of this process, whatever lies in the directory that it was started in."""
+
+UNTIL_IT_IS_GONE_S = 0.005
+"""Between two looks at a process that has closed its pipes."""
 
 STOPPED = "The reading of the log was stopped; what was found until then is kept."
 
@@ -48,38 +53,54 @@ class LogReadingProcess:
             ) from error
         self.session_path = self._directory / f"{log.name.partition('.')[0].strip('-') or 'log'}.fxs"
         self.outcome: Outcome | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._told: asyncio.StreamReader | None = None
+        self._said: asyncio.StreamReader | None = None
         self._was_stopped = False
         self._looked_at = 0
 
-    async def start(self) -> None:
-        """Create the session and start the process. Raises SessionWriteError when there is no room."""
+    def begin(self) -> None:
+        """Create the session and start the process, which reads while nobody follows it yet. Raises SessionWriteError
+        when there is no room.
+        """
         SessionWriter(self.session_path).close()
         if self._log != STANDARD_INPUT:
             tell_where_texts_lie(self.session_path, TextsOfLog(self._log))
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", READ.format(path=sys.path), str(self._log), str(self.session_path)),
-            *(["--follow"] if self._follows else []),
-            stdin=self._standard_input if self._standard_input >= 0 else asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        command = [sys.executable, "-c", READ.format(path=sys.path), str(self._log), str(self.session_path)]
+        self._process = subprocess.Popen(
+            [*command, *(["--follow"] if self._follows else [])],
+            stdin=self._standard_input if self._standard_input >= 0 else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         if self._standard_input >= 0:
             os.close(self._standard_input)
 
+    async def start(self) -> None:
+        """Follow the process, and begin where nobody has."""
+        if self._process is None:
+            self.begin()
+        assert self._process is not None
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+        self._told = await _readable(self._process.stdout)
+        self._said = await _readable(self._process.stderr)
+
     async def notices(self) -> AsyncIterator[Notice]:
         """Yield how far it is, until it has ended."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
+        assert self._told is not None
+        while line := await self._told.readline():
             yield Notice.from_json(line.decode())
 
     async def wait(self) -> Outcome:
         """Wait for the end, and note in the session how it came about unless the process did."""
         assert self._process is not None
-        assert self._process.stderr is not None
-        said = (await self._process.stderr.read()).decode(errors="backslashreplace").strip()
-        returned = await self._process.wait()
+        assert self._said is not None
+        said = (await self._said.read()).decode(errors="backslashreplace").strip()
+        while (returned := self._process.poll()) is None:
+            await asyncio.sleep(UNTIL_IT_IS_GONE_S)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         if self.outcome is None:
             self.outcome = Outcome("finished")
             if self._was_stopped:
@@ -96,18 +117,18 @@ class LogReadingProcess:
 
     async def cancel(self, grace_s: float = 0.0) -> Outcome:
         """Stop reading; what was found is kept."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self._process.poll() is None:
             self._was_stopped = True
-            with contextlib.suppress(ProcessLookupError):
-                self._process.terminate()
+            self._process.terminate()
         return await self.wait()
 
     def look_at(self, compilation: int) -> None:
         """Decode this compilation next."""
         pipe = self._process.stdin if self._process is not None else None
-        if compilation and compilation != self._looked_at and pipe is not None and not pipe.is_closing():
+        if compilation and compilation != self._looked_at and pipe is not None and not pipe.closed:
             self._looked_at = compilation
-            pipe.write(b"%d\n" % compilation)
+            with contextlib.suppress(OSError):  # it has ended, or has not yet heard of thousands before
+                os.write(pipe.fileno(), b"%d\n" % compilation)
 
     def send(self, command: Command) -> None:
         """Do nothing: a log has no program that could be told."""
@@ -116,4 +137,14 @@ class LogReadingProcess:
         """Do nothing: what is kept is the log."""
 
     def discard(self) -> None:
+        """Remove what was read, and end the process where nobody has followed it."""
+        if self._process is not None and self._told is None:
+            self._process.kill()
+            self._process.communicate()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+async def _readable(pipe: IO[bytes] | None) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader

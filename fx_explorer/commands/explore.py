@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,7 +28,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import Pause
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.terminal.splash import splash
+from fx_explorer.tui.terminal.splash import add_to_splash, splash
 
 if TYPE_CHECKING:
     from fx_explorer.tui.app import ExplorerApp
@@ -186,14 +187,30 @@ def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     if arguments.target == "-":
         arguments.standard_input = keyboard_in_place_of_input()
-    return run_app(arguments.target, arguments.theme, lambda config: _make_app(arguments, session, config))
+    log: Path | None = getattr(arguments, "reads_log", None)
+    with contextlib.ExitStack() as until:
+        begin = partial(_begin_reading, arguments, log, until) if log else None
+        return run_app(arguments.target, arguments.theme, lambda config: _make_app(arguments, session, config), begin)
 
 
-def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -> int:
-    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there;
-    ``theme`` is what the command line says.
+def _begin_reading(arguments: argparse.Namespace, log: Path, until: contextlib.ExitStack) -> list[str]:
+    """Let the log be read while Textual is imported, and return what its beginning says. ``until`` ends it."""
+    from fx_explorer.client.log_reading import LogReadingProcess
+    from fx_explorer.command_line.logs.first_words import first_words
+
+    arguments.reading = LogReadingProcess(log, getattr(arguments, "standard_input", -1), follows=arguments.follow)
+    until.callback(arguments.reading.discard)
+    arguments.reading.begin()
+    return first_words(log)
+
+
+def run_app(
+    title: str, theme: str, make_app: Callable[[Config], ExplorerApp], begin: Callable[[], list[str]] | None = None
+) -> int:
+    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there, and below it
+    what ``begin`` says; ``theme`` is what the command line says.
     """
-    app = made_app(title, theme, make_app)
+    app = made_app(title, theme, make_app, begin)
     app.run()
     left_behind = app.controllers.leaving.left_behind
     if left_behind:
@@ -205,7 +222,7 @@ def run_app(title: str, theme: str, make_app: Callable[[Config], ExplorerApp]) -
     return app.return_code or 0
 
 
-def made_app(title: str, theme: str, make_app: Callable[[Config], AppT]) -> AppT:
+def made_app(title: str, theme: str, make_app: Callable[[Config], AppT], begin: Callable[[], list[str]] | None = None) -> AppT:
     """Make an app in the colours that go with the terminal.
 
     Its modules are imported here: textual costs 180 ms that nothing else needs.
@@ -215,6 +232,8 @@ def made_app(title: str, theme: str, make_app: Callable[[Config], AppT]) -> AppT
 
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
     with splash(f"fx-explorer  {title}  ▷ starting"):
+        if begin:
+            add_to_splash(begin())
         config = load_config(config_path())
         wish = theme or config.theme
         is_asked = wish in ("", "auto")
@@ -251,8 +270,10 @@ def _make_app(arguments: argparse.Namespace, session: Path | None, config: Confi
     if log := getattr(arguments, "reads_log", None):
         from fx_explorer.client.log_reading import LogReadingProcess
 
+        begun, standard_input = [arguments.reading], getattr(arguments, "standard_input", -1)
+
         def read_log() -> LogReadingProcess:
-            return LogReadingProcess(log, getattr(arguments, "standard_input", -1), follows=arguments.follow)
+            return begun.pop() if begun else LogReadingProcess(log, standard_input, follows=arguments.follow)
 
         return ExplorerApp(read_log=read_log, target=str(log), config=config, trial_worker=trial_worker)
     from fx_explorer.client import Capture

@@ -284,6 +284,7 @@ def test_ctrl_c_tells_what_was_measured_and_leaves_no_process(
         return tell_and_stop
 
     monkeypatch.setattr(Bench, "_telling", telling)
+    monkeypatch.setenv("STOPPED_BENCH", "1")
     session = tmp_path / "bench.fxs"
     assert bench(file_of(tmp_path), "--backends", "aot_eager", "-o", session) == 130
     assert "aot_eager" in capsys.readouterr().out
@@ -292,10 +293,11 @@ def test_ctrl_c_tells_what_was_measured_and_leaves_no_process(
         figures = bench_figures(reader)
     assert figures is not None
     assert all(one.rounds + one.left_out >= 7 and one.interval for one in figures.cells)  # CI disturbs rounds
-    assert not processes_with(str(tmp_path))
+    assert processes_with("STOPPED_BENCH") == []
 
 
-async def test_whoever_cancels_it_ends_every_process(tmp_path: Path) -> None:
+async def test_whoever_cancels_it_ends_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOPPED_BENCH", "1")
     plan = typed_plan("--backends aot_eager", CaptureRequest(str(file_of(tmp_path)), ""))
     measuring = asyncio.Event()
 
@@ -309,7 +311,7 @@ async def test_whoever_cancels_it_ends_every_process(tmp_path: Path) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert not processes_with(str(tmp_path))
+    assert processes_with("STOPPED_BENCH") == []
 
 
 # plans

@@ -321,7 +321,7 @@ def test_each_filter_that_would_drop_a_guard_is_measured_beside_the_program(
         (measured,) = (line for line in lines if line.startswith(f"eager with {name} ") and "equal" in line)
         assert " × " not in measured
         (sentence,) = (line for line in lines if line.startswith(f"{name}: "))
-        assert re.search(r"^\w+: (saves|costs|no difference is shown)", sentence)
+        assert re.search(r"^\w+: (saves|costs|no difference is shown|was not measured often enough)", sentence)
         assert re.search(r"it drops \d+ of \d+ guards \(\d+ checks?, ", sentence)
         assert "what it risks: " in sentence
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.session import SessionReader
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture
+from tests.worker.capturing import processes_with
 
 LOGS = Path(__file__).parents[1] / "data" / "torch_trace"
 
@@ -102,6 +105,35 @@ async def test_a_reading_that_is_stopped_keeps_what_was_found(log: Path) -> None
         assert reader.meta("outcome")["kind"] == "cancelled"
         assert reader.count(model.Compilation) > 0
     reading.discard()
+
+
+async def test_a_log_is_read_before_anybody_follows_it(log: Path) -> None:
+    reading = LogReadingProcess(log)
+    reading.begin()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with SessionReader(reading.session_path) as reader:
+            if reader.meta("log"):
+                break
+        await asyncio.sleep(0.02)
+    await reading.start()
+    assert [notice async for notice in reading.notices()]
+    assert await reading.wait() == model.Outcome("finished")
+    with SessionReader(reading.session_path) as reader:
+        assert reader.count(model.Compilation) > 0
+    reading.discard()
+    assert not reading.session_path.parent.exists()
+
+
+def test_a_log_that_nobody_comes_to_follow_leaves_nothing_and_no_process(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOT_FOLLOWED", "1")
+    log.write_bytes(log.read_bytes() * 40)
+    reading = LogReadingProcess(log)
+    reading.begin()
+    assert processes_with("NOT_FOLLOWED") != []
+    reading.discard()
+    assert not reading.session_path.parent.exists()
+    assert processes_with("NOT_FOLLOWED") == []
 
 
 async def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from fx_explorer.tui.terminal.splash import LOWER, RAISE, splash
+from fx_explorer.tui.terminal.splash import LOWER, RAISE, add_to_splash, splash
 
 
 def test_the_first_words_are_shown_at_once_and_stay_for_the_app(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,3 +27,17 @@ def test_a_target_with_escape_sequences_is_shown_not_sent(capsys: pytest.Capture
     with splash("\x1b]0;owned\x07.py"):
         pass
     assert "␛]0;owned␇.py" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("columns", "rows", "shown"), [(80, 24, 3), (20, 5, 2), (1, 1, 0)])
+def test_further_words_fit_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, rows: int, shown: int
+) -> None:
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((columns, rows)))
+    add_to_splash(["42 MB, begins at 03:15:04", "a" * 300, "\x1b[2J\u202e"])
+    lines = capsys.readouterr().out.split("\r\n")[2:]
+    assert len(lines) == shown
+    assert all(len(line) < columns for line in lines)
+    assert "\x1b" not in "".join(lines)
+    if columns == 80:
+        assert lines[1].endswith("a…")

@@ -5,8 +5,9 @@ takes 400 ms.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fx_explorer.highlight import printable
 
@@ -31,3 +32,16 @@ def splash(words: str) -> Iterator[None]:
         sys.stdout.write(LOWER)
         sys.stdout.flush()
         raise
+
+
+def add_to_splash(lines: Iterable[str]) -> None:
+    """Show further lines below the first words, as many and as much of each as the terminal has room for."""
+    width, height = shutil.get_terminal_size()
+    shown = [_cut(printable(line), max(0, width - 2)) for line in lines][: max(0, height - 3)]
+    if shown:
+        sys.stdout.write("\r\n" + "".join(f"\r\n {line}" for line in shown))
+        sys.stdout.flush()
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: max(0, width - 1)]}…"[:width]

@@ -1,0 +1,64 @@
+"""What the beginning of a log says before the app is there: the second source is the session that is made of the same log."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.analysis.totals import totals
+from fx_explorer.command_line.logs.first_words import first_words
+from fx_explorer.readers.torch_trace import read_log
+from fx_explorer.readers.torch_trace.opened import BLOCK
+from fx_explorer.session import SessionReader
+from tests.readers.torch_trace.mutating import mutated
+from tests.readers.torch_trace.test_read_log import ALL, LOGS
+
+SMALL = [name for name in ALL if len(gzip.decompress((LOGS / name).read_bytes())) < BLOCK]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_counts_what_the_session_of_the_log_has(name: str, tmp_path: Path) -> None:
+    read_log(LOGS / name, tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        known = totals(reader)
+        breaks = [fact.text for fact in overview(reader) if " cuts the graph" in fact.text]
+    size, counted, *lines = first_words(LOGS / name)
+    assert f"{known.compilations} compilation" in counted
+    assert f" {known.recompiles} recompile" in counted
+    assert (f" {known.graph_breaks} graph break" if known.graph_breaks else "no graph break") in counted
+    assert {line.split()[1] for line in lines} == {
+        text.removeprefix("Look first at: ").split(" cuts the graph")[0] for text in breaks
+    }
+    assert "begins at 03:" in size
+
+
+def test_of_a_longer_log_it_says_so_and_leaves_out_the_record_that_is_not_whole(tmp_path: Path) -> None:
+    data = gzip.decompress((LOGS / "h200_graph_breaks.log.gz").read_bytes())
+    longer = tmp_path / "x.log"
+    longer.write_bytes(data * 4)
+    assert first_words(longer)[1].startswith("Its first megabyte has 7 compilations, 0 recompiles, 4 graph breaks, hit ")
+
+
+def test_a_pipe_is_left_to_the_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert first_words(tmp_path / "pipe") == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no log", b"\xff" * 5000, b"\x1f\x8b garbage", b"\x28\xb5\x2f\xfd garbage", b"V" * 3_000_000]
+)
+def test_of_what_is_no_log_it_says_the_size_only(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.log").write_bytes(content)
+    assert len(first_words(tmp_path / "x.log")) == 1
+    assert first_words(tmp_path) == first_words(tmp_path / "gone.log") == []
+
+
+def test_damaged_logs_are_told_as_far_as_they_go(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    for seed in range(400):
+        path.write_bytes(mutated(seed))
+        assert first_words(path)

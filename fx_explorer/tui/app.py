@@ -1,17 +1,15 @@
 """The app: opens at once, starts the capture beside itself, and shows what it finds as it comes.
 
-It owns the capture, the config and the theme; what is on screen belongs to screens/.
+It owns the capture, the config and the theme, and hands on what is typed and asked for; what is on screen
+belongs to screens/, and what a key does to a controller (controllers/).
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import gc
 import sys
-import time
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,41 +19,32 @@ from textual.notifications import Notify, SeverityLevel
 from textual.theme import Theme
 from textual.worker import WorkerFailed
 
-from fx_explorer.analysis.words import counted
 from fx_explorer.client import leftovers
-from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui import corner_message
-from fx_explorer.tui.availability import SHOWN_ANYWAY, Compiler, Situation, needs_the_rest, why_not
-from fx_explorer.tui.beside import Beside, Renewed
-from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
+from fx_explorer.tui.bindings import bindings_of, clashes, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
-from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
+from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.change.old_findings import LOOK_S
 from fx_explorer.tui.controllers.consents import Consents
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.corner_message import CornerMessage
-from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.idle.later_imports import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
-from fx_explorer.tui.key_table import KeyTable, moved_words
+from fx_explorer.tui.key_table import KeyTable
+from fx_explorer.tui.moved_keys import MovedKeys
+from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.screens.main.asked_of_app import BelowWanted, CopyWanted, DifferenceWanted, ViewShown
 from fx_explorer.tui.screens.menu import MenuScreen
-from fx_explorer.tui.status import header
-from fx_explorer.tui.status.live import LiveCapture
-from fx_explorer.tui.status.pipeline import StepState, pipeline
-from fx_explorer.tui.terminal import editing, terminal_lost
 from fx_explorer.tui.terminal.background.answers import Answers
 from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHeard
-from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
-from fx_explorer.tui.unreadable import TellsUnreadable, why
-from fx_explorer.tui.views.reads import OVERVIEW_READS
+from fx_explorer.tui.unreadable import TellsUnreadable, explained, why
 
 if TYPE_CHECKING:
     from fx_explorer.tui.tour.panel import TourPanel
@@ -63,12 +52,6 @@ if TYPE_CHECKING:
 
 TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""
-
-REST = 4
-"""Between two looks at a growing session passes at least this many times what a look costs."""
-
-MOVED_S = 8
-"""What an old key is now is read in peace."""
 
 SETTLED_S = 1.0
 """After the first paint, when nothing waits."""
@@ -87,7 +70,7 @@ def _settle_memory() -> None:
 class ExplorerApp(TellsUnreadable, App[int]):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows.
 
-    What a key does is a controller's (``controllers/``); here is what keeps the screen true.
+    It begins and ends, takes keys in, and passes on what widgets ask for.
     """
 
     TITLE = "fx-explorer"
@@ -132,30 +115,20 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.explorer = Explorer(self.config.keys)
         self.explorer.linked.kernel_marks.is_on = self.config.mark_kernels
         consents = Consents(self, trusts_sessions=trusts_sessions)
-        self.services = Services(self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker())
-        self._target = target or (session.name if session else "")
-        self.controllers = Controllers(
-            self.services, runners or TrialRunners(), self._show, self._target, tour, self.config.after_fix
+        self.services = Services(
+            self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker(), self._write_past_screen
         )
+        named = target or (session.name if session else "")
+        self.controllers = Controllers(self.services, runners or TrialRunners(), named, tour, self.config.after_fix)
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load
-        self._pipelined: Renewed[list[StepState]] = Renewed(
-            Beside(self.explorer, "pipeline", "read how far the stages are"), self.explorer.show_pipeline, lambda: None
-        )
         self._session = session
         self._keys = KeysUnderWay()
         self._key_table = KeyTable([one for one in COMMANDS if tour or one.group != "Tour"], self.config.keys)
         self.later_imports = LaterImports()
-        self._told: tuple[object, ...] | None = None
-        """What the header says already."""
-        self._data_version = -1
-        self._next_look = 0.0
         self._told_unreadable: set[str] = set()
-        self._told_moved: set[str] = set()
-        """Old keys that were told."""
-        self._not_wanted: set[tuple[Path, str]] = set()
-        """Session and command: the user did not want to go on for it."""
+        self._moved_keys = MovedKeys(self.config.keys, lambda words, lasts_s: self.notify(words, timeout=lasts_s))
 
     # start
 
@@ -182,7 +155,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         for problem in (*self.config.problems, *self._clash_messages()):
             self.notify(problem, title="config", severity="warning", timeout=10)
         if self._session:
-            self._show(SessionReader(self._session))
+            self.controllers.news.show(SessionReader(self._session))
         if self.captures.begins_by_itself:
             self.controllers.capturing.begin()
         if not self.is_headless:
@@ -236,104 +209,24 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     # the capture
 
-    def _show(self, reader: SessionReader) -> None:
-        self._data_version = reader.data_version()
-        self._pipelined.forget()
-        self.explorer.open(reader)
-        self._show_pipeline(reader)
-        if not self.captures.is_running:
-            self.controllers.kernel_builds.prepare()
-
-    def _show_pipeline(self, reader: SessionReader) -> None:
-        waiting = self.captures.waiting
-        running, gate = self.captures.running_stages, waiting.gate if waiting else None
-        make = functools.partial(pipeline, running=running, paused=gate)
-        self._pipelined.renew(reader, make, takes_long=OVERVIEW_READS.takes_long(reader), given=(running, gate))
-
     def _look_now_and_then(self) -> None:
-        with self.explorer.explained():  # Textual ends the app for an exception in a timer
+        with explained(self.explorer):  # Textual ends the app for an exception in a timer
             self.look()
             self.controllers.tour.look()
 
     def look(self) -> None:
-        """Bring header and pipeline up to date; views are made again when the session has grown."""
-        if not self.is_headless and terminal_lost.terminal_is_gone():
-            self.controllers.leaving.leave_without_terminal()
-            return
-        self.controllers.stepping.tell_answers()
-        captures = self.captures
-        waiting = captures.waiting
-        if captures.incoming and waiting and self.explorer.reader is not captures.incoming:
-            self._show(captures.incoming)  # what waits is what the user must see
-        reader = self.services.stepped_session
-        is_running = captures.is_running
-        is_working = is_running and not waiting
-        version = reader.data_version() if reader else 0
-        capturing = self.controllers.capturing
-        old = self.explorer.old
-        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting, old)
-        if is_working:
-            captures.look_at(self.explorer.compilation_looked_at)
-        if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
-            self._told = told
-            self.explorer.show_header(*self._header(reader, captures.live if is_running else None))
-            self.explorer.facts.say_why_empty(printable(capturing.problem))
-            self.explorer.show_first(self.controllers.stepping.first_commands())
-            self.explorer.show_waiting(waiting)
-            if reader:
-                self._look_into(reader, version)
-                self.controllers.stepping.show_finished_stage()
-                self.controllers.since_last.look()
-        self.controllers.stepping.do_what_waited()
-        capturing.go_on_without_pause()
-        capturing.begin_when_changed()
-
-    def _look_into(self, reader: SessionReader, version: int) -> None:
-        """Bring pipeline and views up to date with what is in the session now, with pauses as long
-        as that took.
-        """
-        if time.monotonic() < self._next_look:
-            self._told = None  # look again at the next tick
-            return
-        began = time.monotonic()
-        self._show_pipeline(reader)
-        if version != self._data_version and reader is self.explorer.reader:
-            self.explorer.refresh_session()
-        self._data_version = version
-        self._next_look = time.monotonic() + REST * (time.monotonic() - began)
-
-    def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.CaptureState]:
-        """Return the target, the conditions and the state of the capture for the top line."""
-        name = header.target_name(reader) if reader else printable(Path(self._target).name)
-        problem = self.controllers.capturing.problem
-        if problem:
-            state = header.CaptureState("✗", printable(problem), "problem")
-        elif live and live.waiting:
-            state = header.paused_state(live.waiting)
-        elif live:
-            state = header.running_state(live.doing, live.elapsed_s)
-        elif reader:
-            state = header.ended_state(reader)
-        elif self.controllers.capturing.is_asking:
-            state = header.CaptureState("◇", "waits for your answer", "running")
-        else:
-            state = header.CaptureState("▷", "starting", "running")
-        if self.controllers.capturing.is_watching:
-            state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
-        if self.explorer.old.words:
-            state = header.CaptureState(state.glyph, f"{state.words} · {printable(self.explorer.old.words)}", "notice")
-        paused_in = live.waiting.compilation if live and live.waiting else ""
-        return name, header.conditions(reader, paused_in) if reader else "", state
+        """Bring the screen up to date with what is captured."""
+        self.controllers.news.look()
 
     async def action_cancel(self) -> None:
         """Stop what is running on Escape, and keep what was found."""
-        view = self.explorer.body
-        if self.explorer.stop_reading():
+        view = self.explorer.views.body
+        if self.explorer.views.stop_reading():
             return
         if view and view.find_pattern:
             view.stop_find()
             view.find("")
-        elif self.explorer.leave_row():
+        elif self.explorer.views.leave_row():
             return
         elif self.explorer.linked_selection.region:
             self.explorer.narrow(None)
@@ -369,11 +262,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
             return
         menu, command, was = self._key_table.lookup(event.key, event.character or "")
         if menu:
-            note = moved_words(by_id(was), event.key, self.config.keys) if was and self._is_news(event.key) else ""
-            await self.push_screen(MenuScreen(menu, self.why_not, note))
+            note = self._moved_keys.news(was, event.key) if was else ""
+            await self.push_screen(MenuScreen(menu, self.controllers.command_runs.why_not, note))
         elif command:
             if was:
-                self._tell_moved(was, event.key)
+                self._moved_keys.tell(was, event.key)
             await self.action_run_command(command.id)
 
     @on(MenuScreen.Chosen)
@@ -385,101 +278,16 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     async def action_old_key(self, command_id: str, key: str) -> None:
         """Do what a key of the release before did on the screen that is on top."""
-        self._tell_moved(command_id, key)
+        self._moved_keys.tell(command_id, key)
         await self.run_action(textual_action(by_id(command_id)), self.screen)
 
-    def _tell_moved(self, command_id: str, key: str) -> None:
-        """Say what an old key is now, the first time that it is pressed."""
-        if self._is_news(key):
-            self.notify(moved_words(by_id(command_id), key, self.config.keys), timeout=MOVED_S)
-
-    def _is_news(self, key: str) -> bool:
-        """Return whether it was not told yet what this key is now."""
-        is_news = key not in self._told_moved
-        self._told_moved.add(key)
-        return is_news
-
-    def why_not(self, command_id: str) -> str:
-        """Return why a command does nothing now; empty when it does."""
-        return why_not(command_id, self._situation())
-
-    def _situation(self) -> Situation:
-        captures, explorer = self.captures, self.explorer
-        live, waiting = captures.live, captures.waiting
-        is_there = live is not None and not live.is_over
-        compiler: Compiler = "none" if not is_there else "works" if not waiting else "pauses" if waiting.gate else "rests"
-        panes = len(explorer.linked.panes) if explorer.view == "source" else 0
-        active = explorer.linked.active
-        shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
-        has_gpu = self.controllers.capturing.make_without_weights is not None
-        tours = self.controllers.tour.is_going_on
-        return Situation(explorer.reader, compiler, captures.can_run, has_gpu, panes, shows_graph, tours)
-
-    async def action_carry_out(self, action: str) -> None:
+    async def action_carry_out(self, action: str, *arguments: object) -> None:
         """Carry out a command of a controller's."""
-        await self.controllers.carry_out(action)
+        await self.controllers.carry_out(action, *arguments)
 
     async def action_run_command(self, command_id: str) -> None:
-        """Run a command for a click in the footer, or a choice in the palette. What needs a stage that
-        is still ahead asks whether to go on first, while the compiler pauses.
-        """
-        is_view = command_id.startswith("view.") and command_id != "view.candidates"  # views are shown first: view_shown
-        if is_view or not self._asks_to_go_on(command_id):
-            await self._run_command(command_id)
-        else:
-            await self._go_on_then(command_id)
-
-    @on(Explorer.ViewShown)
-    async def view_shown(self, event: Explorer.ViewShown) -> None:
-        """Ask whether to go on, over a view that is empty because its stage is still ahead."""
-        if self._asks_to_go_on(f"view.{event.view}"):
-            await self._go_on_then(f"view.{event.view}")
-
-    def _asks_to_go_on(self, command_id: str) -> bool:
-        """Return whether a command needs a stage that is ahead. What can be shown anyway asks once a
-        capture.
-        """
-        reader = self.services.stepped_session
-        was_told = reader is not None and (reader.path, command_id) in self._not_wanted
-        return not was_told and needs_the_rest(command_id, replace(self._situation(), reader=reader))
-
-    @conversation("go on first", "ask whether to go on, for what needs the rest")
-    async def _go_on_then(self, command_id: str) -> None:
-        words = f"“{by_id(command_id).title}”"
-        reader = self.services.stepped_session
-        if await self.controllers.stepping.go_on_then(words, lambda: self._run_command(command_id)):
-            return
-        is_shown = command_id in SHOWN_ANYWAY
-        if reader and (is_shown or command_id.startswith("view.")):
-            self._not_wanted.add((reader.path, command_id))
-        if is_shown:
-            await self._run_command(command_id)
-
-    async def _run_command(self, command_id: str) -> None:
-        command = by_id(command_id)
-        focused = self.focused or self.explorer
-        namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": focused}
-        await self.run_action(textual_action(command), namespaces[command.scope])  # type: ignore[arg-type]
-
-    @conversation("commands", "list the commands")
-    async def action_list_commands(self) -> None:
-        """Show our list of commands. Textual's own palette ends the app when a page is turned in an
-        empty list, or is closed twice (8.2).
-        """
-        commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
-        if not self.controllers.tour.is_going_on:
-            commands = [command for command in commands if command.group != "Tour"]
-        choices: list[Choice[str]] = []
-        others: list[Choice[str]] = []
-        for command in commands:
-            reason = self.why_not(command.id)
-            name = f"{command.title} ({first_key(command, self.config.keys)})"
-            (others if reason else choices).append(Choice(name, f"not now: {reason}" if reason else command.help, command.id))
-        here = [command_id for command_id, _ in OF_VIEW.get(self.explorer.view, ())]
-        choices.sort(key=lambda choice: here.index(choice.value) if choice.value in here else len(here))
-        chosen = await ask(self, Chooser("Find a command, and run it", matching([*choices, *others])))
-        if chosen:
-            await self.action_run_command(chosen)
+        """Run a command for a click in the footer, or a choice in a menu."""
+        await self.controllers.command_runs.run(command_id)
 
     def action_help(self) -> None:
         from fx_explorer.tui.screens.help import Help  # not needed for the first paint
@@ -505,59 +313,45 @@ class ExplorerApp(TellsUnreadable, App[int]):
         lasts_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(CornerMessage(printable_text(message), title, severity, lasts_s, markup=False)))
 
-    def _write_to_terminal(self, text: str) -> None:
-        """Write past the screen: sequences that make the terminal do something."""
+    def _write_past_screen(self, text: str) -> None:
+        """Write sequences that make the terminal do something."""
         if self._driver is not None:
             self._driver.write(text)
-
-    def on_explorer_copy_wanted(self, event: Explorer.CopyWanted) -> None:
-        if len(event.text) > OSC52_LIMIT_BYTES:
-            self._copy_long(event.text)
-            return
-        try:
-            self._tell_copied(copy(event.text, self._write_to_terminal), event.text)
-        except OSError as error:
-            self._tell_not_copied(error)
-
-    @work(name="copy", group="copy", description="copy a long text")
-    async def _copy_long(self, text: str) -> None:
-        """Copy what no terminal takes, beside the screen: to write it may take a while."""
-        try:
-            self._tell_copied(await asyncio.to_thread(copy, text, None), text)
-        except OSError as error:
-            self._tell_not_copied(error)
-
-    def _tell_not_copied(self, error: OSError) -> None:
-        self.notify(f"nothing was copied: {error}", severity="error")
-
-    def _tell_copied(self, copied: CopyDestination, text: str) -> None:
-        what = counted(text.count("\n") + 1, "line")
-        self.notify(f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})")
-
-    def on_explorer_edit_wanted(self, event: Explorer.EditWanted) -> None:
-        try:
-            editing.edit(self, event.path, event.line)
-        except FxExplorerError as error:
-            self.notify(str(error), severity="warning", timeout=8)
 
     async def action_quit(self) -> None:
         """Quit, also for Textual's own keys and signals. In the tour nobody is asked about its sample's capture."""
         leaving = self.controllers.leaving
         await (leaving.leave() if self.controllers.tour.is_going_on else leaving.quit())
 
-    # what the panes ask for
+    # what is asked for
 
-    async def on_tour_panel_picked(self, event: TourPanel.Picked) -> None:
-        await self.action_run_command(event.command)
+    @on(ViewShown)
+    async def view_shown(self, event: ViewShown) -> None:
+        await self.controllers.command_runs.view_shown(event.view)
+
+    @on(DifferenceWanted)
+    async def difference_wanted(self, event: DifferenceWanted) -> None:
+        await self.controllers.since_last.show(event.aspect)
+
+    @on(Pane.Followed)
+    async def links_followed(self, event: Pane.Followed) -> None:
+        await self.controllers.selected.follow(event)
+
+    @on(BelowWanted)
+    async def below_wanted(self) -> None:
+        await self.controllers.below.show()
 
     @on(BuildWanted)
     def build_wanted(self, event: BuildWanted) -> None:
         self.controllers.kernel_builds.want(event)
 
-    @on(Explorer.DifferenceWanted)
-    async def difference_wanted(self, event: Explorer.DifferenceWanted) -> None:
-        await self.controllers.since_last.show(event.aspect)
-
     @on(CandidatesWanted)
     def candidates_wanted(self, event: CandidatesWanted) -> None:
         self.controllers.configurations.want(event)
+
+    @on(CopyWanted)
+    def copy_wanted(self, event: CopyWanted) -> None:
+        self.controllers.copying.copy_text(event.text)
+
+    async def on_tour_panel_picked(self, event: TourPanel.Picked) -> None:
+        await self.action_run_command(event.command)

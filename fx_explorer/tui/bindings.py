@@ -52,7 +52,10 @@ def _binding(command: AppCommand) -> Binding:
 
 def textual_action(command: AppCommand) -> str:
     """Return the action that Textual calls: the app has one for all of its controllers."""
-    return f"carry_out('{command.action}')" if command.is_of_controller else command.action
+    if not command.is_of_controller:
+        return command.action
+    method, _, arguments = command.action.partition("(")
+    return f"app.carry_out({method!r}, {arguments}" if arguments else f"app.carry_out({method!r})"
 
 
 def closing_bindings(*command_ids: str) -> list[BindingType]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fx_explorer.tui.bindings import fallbacks, first_key, old_keys
-from fx_explorer.tui.commands import NOW_LEADERS, AppCommand, Keymap, Menu, key_label, menus
+from fx_explorer.tui.bindings import fallbacks, old_keys
+from fx_explorer.tui.commands import NOW_LEADERS, AppCommand, Keymap, Menu, menus
 
 
 class Meaning(NamedTuple):
@@ -42,11 +42,3 @@ class KeyTable:
             if name in self._old:
                 return Meaning(command=self._old[name], was=self._old[name].id)
         return Meaning()
-
-
-def moved_words(command: AppCommand, key: str, keymap: Keymap) -> str:
-    """Say what an old key is now: ``@ is now v b (backend)``."""
-    now = first_key(command, keymap)
-    if key in NOW_LEADERS:
-        return f"{command.title} is {now} now"
-    return f"{key_label(key)} is now {now} ({command.title}). The old key goes with the next release."

@@ -4,17 +4,21 @@ on being shown.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.timer import Timer
 
-from fx_explorer.errors import SessionError
+from fx_explorer.errors import FxExplorerError, SessionError
+from fx_explorer.highlight import printable
 
 if TYPE_CHECKING:
+    from textual.widget import Widget
+
     from fx_explorer.session import SessionReader
 
 
@@ -58,6 +62,18 @@ def tells(pump: MessagePump, error: BaseException) -> bool:
     """Return whether the session is why, and the user was told so."""
     tell = getattr(pump.app, "tell_unreadable", None)
     return bool(tell and tell(error))
+
+
+@contextlib.contextmanager
+def explained(widget: Widget) -> Iterator[None]:
+    """Tell the user, inside the block, that a session cannot be read (any more). What is on
+    screen stays.
+    """
+    try:
+        yield
+    except FxExplorerError as error:
+        if not tells(widget, error):
+            widget.notify(printable(str(error)), title="the session cannot be read", severity="error")
 
 
 def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:

@@ -15,6 +15,7 @@ from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import TrialRunners
 from fx_explorer.tui.faults import faults_of
+from fx_explorer.tui.terminal.clipboard import CopyDestination
 from tests.sessions import Hand, write_training_step
 
 WIDE = (160, 40)
@@ -78,6 +79,19 @@ OpenApp = Callable[..., contextlib.AbstractAsyncContextManager[Driver]]
 def hand(tmp_path_factory: pytest.TempPathFactory) -> Hand:
     """A finished training step, written by hand; the answers can be read off tests/sessions.py."""
     return write_training_step(tmp_path_factory.mktemp("hand") / "hand.fxs")
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is copied, by a clipboard that takes everything."""
+    texts: list[str] = []
+
+    def copy(text: str, _: object) -> CopyDestination:
+        texts.append(text)
+        return CopyDestination("tool", "test")
+
+    monkeypatch.setattr("fx_explorer.tui.controllers.looking.copying.copy", copy)
+    return texts
 
 
 @pytest.fixture

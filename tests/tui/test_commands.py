@@ -61,9 +61,10 @@ CLASSES = {
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
 def test_every_command_is_carried_out_by_its_scope(command: AppCommand) -> None:
-    owner, name = CLASSES[command.scope], f"action_{command.action.partition('(')[0]}"
+    method = command.action.partition("(")[0]
+    owner, name = CLASSES[command.scope], f"action_{method}"
     if command.is_of_controller:
-        controller, _, name = command.action.partition(".")
+        controller, _, name = method.partition(".")
         owner = getattr(ExplorerApp().controllers, controller)
     assert callable(getattr(owner, name))
     assert command.help.endswith(".")

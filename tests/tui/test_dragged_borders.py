@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.tui.screens.frame import LEAST_OUTLINE_CELLS
+from fx_explorer.tui.screens.main.outline_side import LEAST_OUTLINE_CELLS
 from fx_explorer.tui.widgets.borders.shares import LEAST_CELLS, moved
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp

@@ -16,7 +16,6 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Told
 from fx_explorer.tui.screens.dynamic import DynamicScreen
-from fx_explorer.tui.terminal.clipboard import CopyDestination
 from tests.trials.test_dynamic_in_words import fits, refused
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
@@ -70,10 +69,8 @@ async def open_screen(driver: Driver, *typed: str) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_each_way_is_shown_as_it_is_done_and_then_the_verdict(
-    open_app: OpenApp, session: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp, session: Path, size: tuple[int, int], copied: list[str]
 ) -> None:
-    copied: list[str] = []
-    monkeypatch.setattr("fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or CopyDestination("tool", "test"))
     trials = FakeTrials()
     async with open_app(session, try_dynamic=trials, size=size) as driver:
         await open_screen(driver)

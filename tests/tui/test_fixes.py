@@ -18,7 +18,6 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.screens.fixes import FixScreen
 from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
-from fx_explorer.tui.terminal.clipboard import CopyDestination
 from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from tests.figures import figures
 from tests.fixes import after
@@ -276,14 +275,10 @@ async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(open_a
 
 
 async def test_options_are_shown_and_copied_as_lines_and_change_no_file(
-    open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp, tmp_path: Path, copied: list[str]
 ) -> None:
-    copied: list[str] = []
     session = write_session(tmp_path, SOURCE.replace("print(x)", "s = x.sum().item()"), registry_id="GB0124")
     async with open_app(session, try_fix=ends_as("good", "fewer")) as driver:
-        monkeypatch.setattr(
-            "fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or CopyDestination("tool", "test")
-        )
         screen = await open_fixes(driver, "let the graph hold the number")
         assert "+torch._dynamo.config.capture_scalar_outputs = True" in driver.screen
         await driver.press("y", "t", "a")

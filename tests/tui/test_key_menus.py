@@ -11,6 +11,7 @@ from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.bindings import clashes
 from fx_explorer.tui.commands import COMMANDS, LEADERS, NOW_LEADERS, OLD_KEYS, ON_TOP, Menu, by_id, is_sequence, menus, singles
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.controllers.looking.copying import Copying
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
 from fx_explorer.tui.widgets.outline import unfolded_to_fit
 from tests.sessions import Hand
@@ -226,7 +227,7 @@ async def test_keys_of_the_config_file_come_first(hand: Hand, open_app: OpenApp)
 
 async def copied_by(driver: Driver, monkeypatch: pytest.MonkeyPatch, *keys: str) -> str:
     texts: list[str] = []
-    monkeypatch.setattr(ExplorerApp, "on_explorer_copy_wanted", lambda _, event: texts.append(event.text))
+    monkeypatch.setattr(Copying, "copy_text", lambda _, text: texts.append(text))
     await driver.press(*keys)
     return texts[-1] if texts else ""
 
@@ -255,11 +256,11 @@ async def test_the_list_of_commands_says_why_one_does_nothing_now(hand: Hand, op
 
 async def test_a_menu_is_grey_where_nothing_would_happen(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        assert driver.app.why_not("step.next")
-        assert driver.app.why_not("graph.form")
-        assert not driver.app.why_not("view.regions")
+        assert driver.app.controllers.command_runs.why_not("step.next")
+        assert driver.app.controllers.command_runs.why_not("graph.form")
+        assert not driver.app.controllers.command_runs.why_not("view.regions")
         await driver.press("3", "enter")
-        assert not driver.app.why_not("graph.form")
+        assert not driver.app.controllers.command_runs.why_not("graph.form")
 
 
 async def test_help_begins_with_the_keys_of_the_view(hand: Hand, open_app: OpenApp) -> None:
@@ -272,7 +273,7 @@ async def test_help_begins_with_the_keys_of_the_view(hand: Hand, open_app: OpenA
 async def test_a_small_terminal_has_one_line_of_heading(hand: Hand, open_app: OpenApp, view: str) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
         await driver.press(view)
-        body = driver.explorer.body
+        body = driver.explorer.views.body
         assert body is not None
         assert body.region.y <= 3 + (view == "9")
 

@@ -11,7 +11,6 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
-from fx_explorer.tui.terminal.clipboard import CopyDestination
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -218,11 +217,7 @@ async def test_a_saved_session_can_be_saved_again_but_not_over_a_file(hand: Hand
         assert reader.meta("target")["name"] == "mlp.py:MLP"
 
 
-async def test_lines_selected_with_the_mouse_are_copied_together(
-    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copied: list[str] = []
-    monkeypatch.setattr("fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or CopyDestination("tool", "test"))
+async def test_lines_selected_with_the_mouse_are_copied_together(hand: Hand, open_app: OpenApp, copied: list[str]) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2")
         driver.explorer.linked.active.body.select(range(5, 7))
@@ -232,7 +227,7 @@ async def test_lines_selected_with_the_mouse_are_copied_together(
 
 async def test_the_tabs_of_the_footer_can_be_clicked(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        footer = driver.explorer._footer
+        footer = driver.explorer.footer
         row = footer.region.bottom - 1
         column = driver.screen.splitlines()[row].index("5 guards")
         await driver.pilot.click(offset=(column, row))

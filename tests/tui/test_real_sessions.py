@@ -42,7 +42,7 @@ async def test_breaks_are_those_torch_counted(captured: Captured, open_app: Open
         counted = sum(reader.meta("counters")["graph_break"].values())
     async with open_app(path) as driver:
         await driver.press("4")
-        rows = driver.explorer._view_widgets["breaks"]._table.rows
+        rows = driver.explorer.views.table_of("breaks")._table.rows
         assert len([row for row in rows if "break" in row.cells[0]]) >= 1
         assert counted >= 1
         assert "graph_breaks.py:" in driver.screen
@@ -120,7 +120,7 @@ def test_without_a_terminal_the_overview_is_printed(captured: Captured, capsys, 
 
 
 def test_the_file_of_a_target_is_watched(tmp_path: Path) -> None:
-    from fx_explorer.commands.explore import watched_files
+    from fx_explorer.command_line.app.made_app import watched_files
 
     file = tmp_path / "a:b.py"
     file.write_text("")

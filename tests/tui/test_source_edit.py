@@ -5,13 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from fx_explorer import model
 from fx_explorer.model import Changes, Mark, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
-from fx_explorer.tui.terminal.clipboard import CopyDestination
 from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from tests.sessions import SOURCE, write_training_step
 from tests.tui.conftest import OpenApp
@@ -52,14 +49,10 @@ async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(open_app: OpenApp,
 
 
 async def test_the_diff_is_copied_and_written_to_a_file_that_applies(
-    open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp, tmp_path: Path, copied: list[str]
 ) -> None:
     session = marked(tmp_path / "s.fxs", Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7))
-    copied: list[str] = []
     async with open_app(session) as driver:
-        monkeypatch.setattr(
-            "fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or CopyDestination("tool", "test")
-        )
         await driver.press("M", "y")
         await driver.press("s", "ctrl+u")
         await driver.paste(str(tmp_path / "marks.diff"))

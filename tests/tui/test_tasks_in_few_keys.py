@@ -67,7 +67,7 @@ async def test_the_break_that_the_overview_is_on_is_the_one_that_is_fixed(open_a
         await driver.until(lambda: "m.py:6 cuts the graph" in driver.screen)
         while driver.explorer.facts.fact is None or not driver.explorer.facts.fact.text.startswith("m.py:6 cuts"):
             await driver.press("j")
-        place = driver.explorer.place_of_break_told
+        place = driver.explorer.cursor.place_of_break_told
         assert place is not None
         assert place.line + 1 == 6
         await driver.press("x", "x")

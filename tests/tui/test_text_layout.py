@@ -7,7 +7,7 @@ from math import ceil
 import pytest
 from rich.cells import cell_len
 
-from fx_explorer.tui.panes.pane import CELLS_SEEN
+from fx_explorer.tui.panes.lit_text import CELLS_SEEN
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_painter import cut_cells
 from fx_explorer.tui.widgets.lines.text_layout import WrappedRows, folded
@@ -111,10 +111,10 @@ async def test_no_lit_line_is_blank(hand, open_app: OpenApp, width: int, depths:
     async with open_app(hand.path, size=(width, 24)) as driver:
         await driver.press("2", "z")
         pane = driver.explorer.linked.active
-        pane._code.load(text)
+        pane._text.code.load(text)
         pane.show_links(frozenset({0, 1}), anchor=0)
         await driver.settle()
-        left, room = pane._code.scroll_offset.x, pane._code.body_width
+        left, room = pane._text.code.scroll_offset.x, pane._text.code.body_width
         seen = [line[left : left + room].strip() for line in text.split("\n")]
         if max(depths) - min(depths) <= room - 2 * CELLS_SEEN or room >= max(depths) + CELLS_SEEN:
             assert all(seen), (left, room)

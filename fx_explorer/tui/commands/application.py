@@ -44,7 +44,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
 
 _APPLICATION: tuple[HelpEntry, ...] = (
     ("app.theme", "space t", "toggle_theme", "light / dark", "Switch between the light and the dark theme."),
-    ("app.palette", "ctrl+p,space space", "list_commands", "commands", "Find a command by name and run it."),
+    ("app.palette", "ctrl+p,space space", "command_runs.choose", "commands", "Find a command by name and run it."),
     (
         "app.help",
         "question_mark,f1",

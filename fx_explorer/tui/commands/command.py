@@ -54,7 +54,7 @@ class AppCommand:
     """Default keys, in Textual's spelling: ``ctrl+p``, ``slash``."""
     action: str
     """Textual action, without its namespace: ``show_view('graphs')``; or a controller of the app
-    and its method: ``stepping.go_on``.
+    and its method: ``stepping.go_on``, ``panes.widen(6)``.
     """
     title: str
     """Two or three words, for the footer and the palette."""

@@ -23,14 +23,20 @@ _LINES: tuple[HelpEntry, ...] = (
 """What every list and text answers to. Their bindings stand in widgets/lines/line_view.py."""
 
 _PLACES: tuple[HelpEntry, ...] = (
-    ("pane.next", "tab", "next_pane", "next pane", "Move the focus to the next pane."),
-    ("pane.previous", "shift+tab", "previous_pane", "previous pane", "Move the focus to the pane before."),
-    ("outline.toggle", "o o", "toggle_outline", "outline", "Show or hide the outline of compilations, graphs and kernels."),
-    ("history.back", "b,alt+left,o b", "back", "back", "Go back to the place before, like a browser."),
-    ("history.forward", "B,alt+right,o f", "forward", "forward", "Undo going back."),
+    ("pane.next", "tab", "moving.next_pane", "next pane", "Move the focus to the next pane."),
+    ("pane.previous", "shift+tab", "moving.previous_pane", "previous pane", "Move the focus to the pane before."),
+    (
+        "outline.toggle",
+        "o o",
+        "moving.toggle_outline",
+        "outline",
+        "Show or hide the outline of compilations, graphs and kernels.",
+    ),
+    ("history.back", "b,alt+left,o b", "moving.back", "back", "Go back to the place before, like a browser."),
+    ("history.forward", "B,alt+right,o f", "moving.forward", "forward", "Undo going back."),
 )
 
-_FIND_IN_PANE: HelpEntry = ("find.in_pane", "slash", "find_in_pane", "find", "Find text in the focused pane.")
+_FIND_IN_PANE: HelpEntry = ("find.in_pane", "slash", "finding.in_pane", "find", "Find text in the focused pane.")
 
 _MATCHES: tuple[HelpEntry, ...] = (
     ("line.find_next", "n", "find_next", "next match", "Go to the next match."),
@@ -40,7 +46,7 @@ _MATCHES: tuple[HelpEntry, ...] = (
 _FIND_ANYTHING: HelpEntry = (
     "find.anything",
     "f",
-    "find_anything",
+    "finding.anything",
     "find anything",
     "Find a node, kernel, source line or graph break by name, anywhere in the session.",
 )

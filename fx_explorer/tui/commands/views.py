@@ -122,7 +122,7 @@ def _of_views() -> tuple[AppCommand, ...]:
     )
 
 
-_CANDIDATES = (f"view.{KERNEL_VIEW[0]}", KERNEL_VIEW[1], KERNEL_VIEW[0], KERNEL_VIEW[2], KERNEL_VIEW[3])
+_CANDIDATES = (f"view.{KERNEL_VIEW[0]}", KERNEL_VIEW[1], "below.candidates", KERNEL_VIEW[2], KERNEL_VIEW[3])
 
 _PASSES = (
     "kernel.passes",
@@ -143,7 +143,7 @@ _BENCH = (
 _COMPARE = (
     "variants.compare",
     "v v",
-    "compare_variants",
+    "comparing.variants",
     "compare two variants",
     "Show two variants of a compilation, or two compilations, side by side, with what differs.",
 )
@@ -151,7 +151,7 @@ _COMPARE = (
 _FILTER = (
     "table.filter",
     "v f",
-    "filter_rows",
+    "table_rows.filter",
     "filter rows",
     "Show only the rows of the table with the words you type; escape shows all again. Elsewhere: of the guards.",
 )
@@ -159,7 +159,7 @@ _FILTER = (
 _SORT = (
     "table.sort",
     "less_than_sign,v o",
-    "sort_rows",
+    "table_rows.sort",
     "sort rows",
     "Sort the rows of the table by a column, the other way round, or not any more. A click on a heading does it too.",
 )

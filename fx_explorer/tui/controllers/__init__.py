@@ -4,12 +4,11 @@ share ``Services``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-from fx_explorer.session import SessionReader
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.bench import KernelBench
 from fx_explorer.tui.controllers.bytecode import BytecodeSteps
@@ -17,6 +16,7 @@ from fx_explorer.tui.controllers.call_ledger import CallLedger
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.change.old_findings import OldFindings
 from fx_explorer.tui.controllers.change.since_last import SinceLast
+from fx_explorer.tui.controllers.command_runs import CommandRuns
 from fx_explorer.tui.controllers.configurations import Configurations
 from fx_explorer.tui.controllers.edits import Edits
 from fx_explorer.tui.controllers.fixes import Fixes
@@ -24,6 +24,16 @@ from fx_explorer.tui.controllers.graph_forms import GraphForms
 from fx_explorer.tui.controllers.guided_tour.guide import Guide
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
+from fx_explorer.tui.controllers.looking.below import Below
+from fx_explorer.tui.controllers.looking.comparing import Comparing
+from fx_explorer.tui.controllers.looking.copying import Copying
+from fx_explorer.tui.controllers.looking.finding import Finding
+from fx_explorer.tui.controllers.looking.moving import Moving
+from fx_explorer.tui.controllers.looking.narrowing import Narrowing
+from fx_explorer.tui.controllers.looking.panes import Panes
+from fx_explorer.tui.controllers.looking.selected import Selected
+from fx_explorer.tui.controllers.looking.table_rows import TableRows
+from fx_explorer.tui.controllers.news import News
 from fx_explorer.tui.controllers.pictures import Pictures
 from fx_explorer.tui.controllers.program_bench import ProgramBench
 from fx_explorer.tui.controllers.services import Services
@@ -57,18 +67,17 @@ class Controllers:
         self,
         services: Services,
         runners: TrialRunners,
-        show: Callable[[SessionReader], None],
         target: str,
         walk: Walk | None = None,
         after_fix: AfterFix = "ask",
     ) -> None:
-        """``show`` puts a session on screen; ``target`` is what the user typed; ``walk`` is the guided tour, if
+        """``target`` is what the user typed; ``walk`` is the guided tour, if
         this is one; ``after_fix`` is what is done when a fix was written. The tour itself says what comes then.
         """
         self.stepping = Stepping(services)
         self.old_findings = OldFindings(services)
         self.since_last = SinceLast(services, self.old_findings)
-        self.capturing = Capturing(services, self.stepping, self.old_findings, show)
+        self.capturing = Capturing(services, self.stepping, self.old_findings, lambda reader: self.news.show(reader))
         self.edits = Edits(services, self.stepping)
         self.fixes = Fixes(services, self.capturing, lambda: "nothing" if self.tour.is_going_on else after_fix, runners.try_fix)
         self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)
@@ -82,13 +91,24 @@ class Controllers:
         self.pictures = Pictures(services)
         self.leaving = Leaving(services, self.kernel_builds, target)
         self.tour = Guide(services, self.fixes.count_trials, walk)
+        self.panes = Panes(services)
+        self.below = Below(services)
+        self.narrowing = Narrowing(services)
+        self.table_rows = TableRows(services)
+        self.comparing = Comparing(services)
+        self.moving = Moving(services)
+        self.finding = Finding(services)
+        self.selected = Selected(services)
+        self.copying = Copying(services)
+        self.command_runs = CommandRuns(services, self.stepping, self.capturing, self.tour)
+        self.news = News(services, self.stepping, self.capturing, self.since_last, self.kernel_builds, self.leaving, target)
 
-    async def carry_out(self, action: str) -> None:
+    async def carry_out(self, action: str, *arguments: object) -> None:
         """Call a method of a controller, named as in ``stepping.go_on``. Raises AttributeError
         where there is none.
         """
         controller, _, method = action.partition(".")
-        done: Awaitable[None] | None = getattr(getattr(self, controller), method)()
+        done: Awaitable[None] | None = getattr(getattr(self, controller), method)(*arguments)
         if isawaitable(done):
             await done
 

@@ -12,6 +12,7 @@ from fx_explorer import model
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.looking.kernel_here import kernel_here
 from fx_explorer.tui.controllers.services import Services
 
 Told = Callable[[str], object]
@@ -43,7 +44,7 @@ class KernelBench:
         self._is_benching = False
 
     def measure(self) -> None:
-        kernel = self._services.explorer.kernel_here()
+        kernel = kernel_here(self._services.explorer)
         if kernel is not None:
             work = partial(self._bench, kernel)
             described = "measure a kernel alone on the GPU"

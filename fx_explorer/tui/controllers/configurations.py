@@ -13,6 +13,7 @@ from fx_explorer.analysis.kernels.kernel_documents import builds_here, gpu_of
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.looking.kernel_here import kernel_here
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.inspector.levels import NOT_BUILT, CandidatesWanted
@@ -116,10 +117,10 @@ class Configurations:
         from fx_explorer.tui.screens.passes import PassesScreen  # not needed for the first paint
 
         explorer = self._services.explorer
-        kernel = explorer.kernel_here()
+        kernel = kernel_here(explorer)
         if kernel is None or explorer.reader is None:
             return
-        explorer.linked_selection.levels.choose(kernel, explorer.candidate_here())
+        explorer.linked_selection.levels.choose(kernel, explorer.cursor.candidate(explorer.reader))
         build = explorer.linked_selection.levels.build(explorer.reader)
         if gpu_of(explorer.reader) is None and not (build and build.passes):
             self._services.notify(NOT_BUILT)

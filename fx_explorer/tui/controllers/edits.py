@@ -259,7 +259,7 @@ class Edits:
         reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:
             return []
-        return markables(reader, place.document, self._services.explorer.selected_lines or [place.line])
+        return markables(reader, place.document, self._services.explorer.cursor.selected_lines or [place.line])
 
     def _compile_variant(self, start: VariantStart, changes: Changes) -> None:
         command = Command("again", gate=start.gate, compilation=start.compilation, region=start.region, changes=changes)

@@ -60,11 +60,11 @@ class Fixes:
         from fx_explorer.tui.views.breaks import subjects
 
         explorer = self._services.explorer
-        told = explorer.place_of_break_told
+        told = explorer.cursor.place_of_break_told
         if explorer.view != "breaks":
             await explorer.action_show_view("breaks")
         found = subjects(explorer.reader) if explorer.reader else []
-        found = [one for one in found if told and one.place == told] or found[explorer.row_of_breaks() :]
+        found = [one for one in found if told and one.place == told] or found[explorer.cursor.row_of_breaks() :]
         if not found or explorer.reader is None:
             self._services.notify(NO_BREAK)
             return

@@ -29,6 +29,8 @@ class Services:
     look: Callable[[], None]
     """Shows how things stand, now."""
     trial_worker: TrialWorker
+    write_past_screen: Callable[[str], None]
+    """Writes sequences that make the terminal do something."""
 
     @property
     def stepped_session(self) -> SessionReader | None:

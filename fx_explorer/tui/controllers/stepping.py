@@ -17,6 +17,7 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from fx_explorer.tui.status.next_stage import next_key
+from fx_explorer.tui.unreadable import explained
 
 REFUSED_S = 20
 """Why something was refused is read in peace."""
@@ -79,7 +80,7 @@ class Stepping:
 
     async def _show_stage(self, reader: SessionReader, waiting: Waiting) -> None:
         explorer = self._services.explorer
-        with explorer.explained():
+        with explained(explorer):
             if waiting.gate is None:
                 await explorer.action_show_view("stages")
                 return

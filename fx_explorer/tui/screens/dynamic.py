@@ -23,7 +23,7 @@ from fx_explorer.trials.dynamic_in_words import advice
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
-from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
 from fx_explorer.tui.screens.rows.dynamic import COLUMNS, way_row, words
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -132,7 +132,7 @@ class DynamicScreen(Dialog[None]):
 
     def action_copy(self) -> None:
         if self._advice:
-            self.app.post_message(Explorer.CopyWanted(self._advice))
+            self.app.post_message(CopyWanted(self._advice))
         else:
             self.notify("Not known yet." if self._trial else "There is nothing to write into the program.")
 

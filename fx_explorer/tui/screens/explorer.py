@@ -1,486 +1,302 @@
-"""The main screen's commands: what each key of commands/ with scope ``explorer`` does."""
+"""The main screen: header, pipeline bar, outline, one of the views, inspector line, footer.
+
+Every selection goes through it: panes and lists tell it, and it tells the linked selection, the
+inspector line and the history. What the user can ask of what is on it are controllers
+(``controllers/looking/``); capturing is the app's business.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from textual import on
-from textual.message import Message
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.screen import Screen
 
-from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.kernels.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
-from fx_explorer.analysis.links.library_calls import is_call_of, library_at
-from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.facts import Fact, Topic
+from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.stages.stage_work import work_in_use
+from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.assembly.machine_column import NO_MACHINE_WORDS
-from fx_explorer.tui.beside import Beside, Made, read_beside
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.commands import Keymap
-from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.choose import Choice, Chooser, Found, matching, matching_when_read
-from fx_explorer.tui.inspector.levels import (
-    FIRST_KERNEL,
-    INSIDE_A_LIBRARY,
-    NO_KERNEL,
-    NOT_TRITON,
-    OTHER_SOURCE,
-    CandidatesWanted,
-)
+from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.stage_words import StageText
 from fx_explorer.tui.panes.table_pane import TablePane
-from fx_explorer.tui.screens.frame import ExplorerFrame
-from fx_explorer.tui.selection.history import Stop
-from fx_explorer.tui.turn_lock import in_turn
-from fx_explorer.tui.views.reads import DOCUMENT_READS, FIND_READS
+from fx_explorer.tui.screens.main.asked_of_app import BelowWanted, DifferenceWanted, ViewShown
+from fx_explorer.tui.screens.main.cursor import Cursor
+from fx_explorer.tui.screens.main.header_line import HeaderLine
+from fx_explorer.tui.screens.main.inspector_line import InspectorLine
+from fx_explorer.tui.screens.main.outline_side import OutlineSide
+from fx_explorer.tui.screens.main.overview_facts import OverviewFacts
+from fx_explorer.tui.screens.main.views import Views
+from fx_explorer.tui.selection.history import History, Stop
+from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.status.old_files import OldFiles
+from fx_explorer.tui.status.pipeline import STEPS, StepState
+from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
+from fx_explorer.tui.turn_lock import TurnLock, in_turn
+from fx_explorer.tui.unreadable import TellsUnreadable, explained
+from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.widgets.footer_line import FooterLine
+from fx_explorer.tui.widgets.lines.find_bar import FindBar
 from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.outline import Outline
+from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
+from fx_explorer.tui.widgets.separator import Separator
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.help_topics import Topic
-    from fx_explorer.tui.inspector.entry import Entry
+    from fx_explorer.tui.help_topics import Topic as HelpTopic
 
-LINES_AT_ONCE = 1_000
-"""An answer of so many lines is written before the next frame."""
+FEW_ROWS = 10
+"""With fewer rows the screen shows the header, one row of keys, and the view without its headings."""
 
-WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
-WORDS_OF_ROWS = "Only rows with these words, of any column"
+NARROWED = "Every view shows only {name} now: kernels (6), breaks (4), saved tensors (7), graphs (2, 3). Escape shows all."
 
 
-class Explorer(ExplorerFrame):
+class Explorer(TellsUnreadable, Screen[None]):
     """Shows one session, live or saved."""
 
+    DEFAULT_CSS = """
+    Explorer > #body { height: 1fr; visibility: hidden; }
+    Explorer > #body > * { visibility: visible; }
+    Explorer Outline.-hidden { display: none; }
+    Explorer { overflow: hidden; }
+    Explorer.-few-rows > PipelineBar, Explorer.-few-rows > Separator { display: none; }
+    Explorer.-few-rows > InspectorLine, Explorer.-few-rows TablePane > Words { display: none; }
+    Explorer.-few-rows .pane-title, Explorer.-few-rows .pane-tabs { display: none; }
+    Explorer.-few-rows TablePane > .totals, Explorer.-few-rows TablePane > .detail { height: 0; border: none; }
+    """
+    AUTO_FOCUS = ""
     BINDINGS = bindings_of("explorer")
 
+    # Textual paints every container under a line that changed. What its children cover anyway is
+    # not painted at all, or plain.
+    BLANK = True
+
     def __init__(self, keymap: Keymap) -> None:
-        super().__init__(keymap)
-        self._copying: Beside[str] = Beside(self, "copy", "copy the whole answer")
+        super().__init__()
+        self._compositor = FrameCompositor()
+        self.keymap = keymap
+        self.reader: SessionReader | None = None
+        self.history: History[Stop] = History()
+        self.turn = TurnLock(self)
+        self.outline = Outline()
+        self.facts = FactList()
+        self.linked = LinkedPanes()
+        self.linked_selection = LinkedSelection(self.linked)
+        self.find_bar = FindBar()
+        self.views = Views(self.facts, self.linked, self._candidates_table)
+        self.cursor = Cursor(self.outline, self.views, self.facts, self.linked, self.linked_selection)
+        self.outline_side = OutlineSide(self.outline, self.views)
+        self._overview = OverviewFacts(self.facts, keymap, self._overview_changed)
+        self.header = HeaderLine()
+        self.pipeline = PipelineBar()
+        self._inspector = InspectorLine()
+        self.footer = FooterLine(keymap)
+        self.old = OldFiles()
+        """Which files have changed since they were captured."""
+        self._progress = ""
+        """How far the compiling of a kernel's configurations is, in words."""
 
-    class CopyWanted(Message):
-        """Asks the app to copy a text: it knows the ways out of the terminal."""
+    def compose(self) -> ComposeResult:
+        yield self.header
+        yield self.pipeline
+        with Horizontal(id="body"):
+            yield self.outline
+            yield self.views
+        yield self.footer
+        yield self.find_bar
+        yield Separator()
+        yield self._inspector
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+    async def on_mount(self) -> None:
+        self.header.begin()
+        self.pipeline.show([StepState(step.name, "waiting") for step in STEPS])
+        await self.show_view("overview")
 
-    class ViewShown(Message):
-        """Tells the app that a view was asked for: it may need a stage that is still ahead."""
+    # what is asked most: the view on screen, and the cursor in it
 
-        def __init__(self, view: str) -> None:
-            super().__init__()
-            self.view = view
+    @property
+    def view(self) -> str:
+        """Return the name of the view on screen."""
+        return self.views.name_shown
 
-    class EditWanted(Message):
-        """Asks the app to open line ``line`` (from 1) of a file of the user's."""
+    @property
+    def table(self) -> TablePane | None:
+        """Return the table on screen; None where the view is no table."""
+        return self.views.table
 
-        def __init__(self, path: str, line: int) -> None:
-            super().__init__()
-            self.path = path
-            self.line = line
+    @property
+    def place(self) -> Place | None:
+        """Return the place under the cursor of whatever has the focus."""
+        return self.cursor.place
 
-    def help_topic(self) -> Topic:
-        """Return the topic that help is about right now."""
-        from fx_explorer.tui.help_topics import topic_of  # not needed for the first paint
+    # the session
 
-        return topic_of("outline" if self.outline.has_focus else self.picture_here or self.view)
+    def open(self, reader: SessionReader) -> None:
+        """Show this session, at the same place where it has one."""
+        old, self.reader = self.reader, reader
+        self.outline_side.forget()
+        self._overview.forget()
+        self.views.forget()
+        self.old = OldFiles()
+        self.views.show_old(self.old)
+        with explained(self):
+            self.linked_selection.open(reader)
+        self.refresh_session()
+        if old is not None:
+            self.history = History()
+            old.close()
 
-    # views and panes
+    def refresh_session(self) -> None:
+        """Show what is on screen again, because the session has grown or is another one."""
+        if self.reader is None:
+            return
+        with explained(self):
+            self.outline_side.renew(self.reader)
+            self.linked_selection.refresh()
+        self.refresh_view()
+
+    def refresh_view(self) -> None:
+        """Show the view again, and what the cursor is on in it."""
+        if self.reader is not None:
+            with explained(self):
+                if self.view == "overview":
+                    self._overview.renew(self.reader)
+                elif self.table:
+                    self.table.show_only(self.linked_selection.region)
+                    self.table.refresh_from(self.reader)
+        self.show_inspector()
+
+    def _overview_changed(self) -> None:
+        if self.view == "overview":
+            self.show_inspector()
+
+    # what the app tells of the capture
+
+    def show_waiting(self, waiting: Waiting | None) -> None:
+        """Show where the compiler waits for the user."""
+        if waiting != self._overview.waiting:
+            self._overview.waiting = waiting
+            if waiting is None or waiting.gate is None:
+                self.linked.stage_words.forget_key()
+            if self.view == "overview":
+                self.refresh_view()
+
+    def show_of_app(self, topic: Topic, facts: Sequence[Fact]) -> None:
+        """Show facts on the overview that no session knows."""
+        self.facts.show_of_app(topic, facts)
+        self._overview_changed()
+
+    def show_old(self, old: OldFiles, remedy: str) -> None:
+        """Mark what is old. ``remedy`` says what to do."""
+        self.old = old
+        self.show_of_app("old", old.fact(remedy))
+        self.views.show_old(old)
+
+    def show_progress(self, words: str) -> None:
+        """Show how far compiling the configurations is."""
+        self._progress = words
+        if self.view == "candidates":
+            self.refresh_view()
+
+    def _candidates_table(self, reader: SessionReader) -> Table:
+        """Make the table of configurations of the kernel that was asked for."""
+        from fx_explorer.tui.views.candidates import candidates_table  # not needed for the first paint
+
+        return candidates_table(reader, self.linked_selection.levels.listed, self._progress)
+
+    # where the user goes
+
+    @in_turn
+    async def show_view(self, name: str) -> None:
+        """Bring a view to the front and focus it."""
+        widget = await self.views.mounted(name)
+        if name != self.view:
+            self.views.stop_reading()
+        self.views.name_shown = name
+        widget.display = True
+        if name == "source" and not self.linked.panes:
+            await self.linked_selection.show_preset("source")
+        # Before the others are hidden: when the focused widget disappears, Textual looks for
+        # another by itself.
+        self.set_focus(self.views.body, scroll_visible=False)
+        self.views.hide_others()
+        if self.table:
+            self.table.resume()
+        self.footer.show_view(name)
+        self.show_outline()
+        self.refresh_view()
 
     @in_turn
     async def action_show_view(self, name: str) -> None:
+        """Show the view that the user asked for, and remember where we were."""
         self.remember()
         await self.show_view(name)
         self.remember()
-        self.post_message(self.ViewShown(name))
+        self.post_message(ViewShown(name))
 
     @in_turn
-    async def action_preset(self, name: str) -> None:
+    async def go(self, place: Place) -> None:
+        """Show a place in the linked panes, and remember where we were."""
         self.remember()
         await self.show_view("source")
-        await self.linked_selection.show_preset(name)
+        pane = await self.linked_selection.go(place)
+        if pane:
+            self.linked.activate(pane)
+        self.remember()
+        self.show_inspector()
+
+    @in_turn
+    async def show_stage(self, works: Sequence[StageWork], next_key: str = "") -> None:
+        """Show what stages did: what stood before the last of them beside what stood after it.
+        ``next_key`` says what goes on, where something waits.
+        """
+        self.remember()
+        await self.show_view("source")
+        with explained(self):
+            await self.linked_selection.show_stage(works[-1].point, works[-1].fates)
+        last = works[-1].point
+        self.linked.stage_words.show(StageText([work.sentence for work in works], EXPLAINED[last.key], next_key))
         self.show_outline()
         if self.linked.panes:
             self.linked.activate(self.linked.panes[0])
         self.show_inspector()
         self.remember()
 
-    async def action_below(self) -> None:
-        await self.show_below()
+    def stop(self) -> Stop:
+        """Return where the user is, for the history."""
+        return Stop(self.view, self.cursor.pane.place if self.cursor.pane else None)
 
-    @in_turn
-    async def action_candidates(self) -> None:
-        """Show all configurations of the kernel that the cursor is on, or all choices for a library
-        call.
-        """
-        kernel = self.library_here() or self.kernel_here()
-        if kernel is None:
-            return
-        self.remember()
-        self.linked_selection.levels.choose(kernel)
-        self.linked_selection.levels.listed = kernel
-        self.progress = ""
-        await self.show_view("candidates")
-        self.app.post_message(CandidatesWanted(kernel))
-        self.remember()
+    def remember(self) -> None:
+        self.history.go(self.stop())
 
-    @in_turn
-    async def show_below(self) -> None:
-        """Show what is below the kernel of what the cursor is on, or below the configuration that
-        it is on.
-        """
-        chosen = self.candidate_here()
-        kernel = self.kernel_below() if chosen is None else self.linked_selection.levels.listed
-        if self.reader is None or kernel is None:
-            return
-        place = self.place or self.linked_selection.selection
-        self.linked_selection.levels.choose(kernel, chosen)
-        own = self._source_below(self.reader, kernel, place)
-        if own is None:
-            self.notify(INSIDE_A_LIBRARY)
-            return
-        self.remember()
-        gpu = gpu_of(self.reader)
-        await self.show_view("source")
-        # What was selected before may be in the kernel's own code, and would select the kernel's
-        # own configuration.
-        self.linked_selection.selection = own
-        await self.linked_selection.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
-        pane = await self.linked_selection.go(own)
-        self.show_outline()
-        if pane:
-            self.linked.begin_with(pane)
-        build = self.linked_selection.levels.build(self.reader)
-        if build and build.source and not build.source_artifact:
-            self.notify(OTHER_SOURCE)
-        self.show_inspector()
-        self.remember()
-
-    def _source_below(self, reader: SessionReader, kernel: model.Kernel, place: Place | None) -> Place | None:
-        """Return where the cursor goes in the Triton source of the configuration; None for a
-        library call.
-        """
-        build = self.linked_selection.levels.build(reader)
-        if is_of_a_library(kernel, build):
-            return None
-        document = (source_here(reader, build) if build else None) or kernel_document(reader, kernel)
-        return place if place and place.line and place.document == document else first_statement(reader, document)
-
-    def library_here(self) -> model.Kernel | None:
-        """Return the library call that the cursor is on, unless a Triton kernel belongs there
-        too.
-        """
-        place = self.place or self.linked_selection.selection
-        if self.reader is None or place is None:
-            return None
-        library = library_at(self.reader, place)
-        return library if library and (is_call_of(library, place) or self.linked_selection.kernel_at(place) is None) else None
-
-    def kernel_below(self) -> model.Kernel | None:
-        """Return ``kernel_here``; if nothing selected says which kernel, the session's first one,
-        and tell the user.
-        """
-        place = self.place or self.linked_selection.selection
-        if self.reader is None or (place and self.linked_selection.kernel_at(place)):
-            return self.kernel_here()
-        from fx_explorer.analysis.kernels.first_kernel import first_triton_kernel, why_no_triton
-
-        kernel = first_triton_kernel(self.reader, place.document.compilation if place else 0)
-        self.notify(FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(self.reader))
-        return kernel
-
-    def kernel_here(self) -> model.Kernel | None:
-        """Return the Triton kernel of what the cursor is on. Where there is none, tell the user."""
-        place = self.place or self.linked_selection.selection
-        if self.reader is None:
-            return None
-        kernel = self.library_here() or (self.linked_selection.kernel_at(place) if place else None)
-        if kernel is None:
-            self.notify(NO_KERNEL)
-        elif kernel.language != "triton":
-            self.notify(INSIDE_A_LIBRARY if kernel.language == "extern" else NOT_TRITON.format(language=kernel.language))
-            return None
-        return kernel
-
-    @conversation("choose document", "choose what a pane shows")
-    async def action_pick_document(self) -> None:
-        if self.reader is None:
-            return
-        from fx_explorer.tui.dialogs.choices import pane_choices  # not needed for the first paint
-
-        await self.show_view("source")
-        pane = self.linked.active
-        if DOCUMENT_READS.takes_long(self.reader):
-            reading = asyncio.create_task(read_beside(self.reader.path, pane_choices))
-            try:
-                document = await ask(self.app, Chooser("Show in this pane", matching_when_read(reading)))
-            finally:
-                reading.cancel()
-        else:
-            document = await ask(self.app, Chooser("Show in this pane", matching(pane_choices(self.reader))))
-        if pane and document:
-            if isinstance(document, Document):
-                self.linked_selection.show_document(pane, document)
-            else:
-                self.linked_selection.show_level(pane, document)
-            self.linked.activate(pane)
-            self.show_inspector()
-
-    async def action_add_pane(self) -> None:
-        await self._add_pane()
-        await self.action_pick_document()
-
-    @in_turn
-    async def _add_pane(self) -> None:
-        await self.show_view("source")
-        pane = await self.linked.add()
-        self.show_outline()
-        self.linked.activate(pane)
-
-    @conversation("only this region", "choose a region to narrow the graphs to")
-    async def action_filter_region(self) -> None:
-        """Narrow the graphs to a region that the user chooses, or show all of them again."""
-        if self.reader is None:
-            return
-        if self.linked_selection.region:
-            self.narrow(None)
-            return
-        region = await self._choose_region(self.reader)
-        if region is None:
-            return
-        was_elsewhere = self.view != "source"
-        await self.show_view("source")
+    def narrow(self, region: RegionKey | None) -> None:
+        """Narrow every view to a region or a module; None shows everything again."""
         self.linked_selection.narrow(region)
-        graphs = [pane for pane in self.linked.panes if pane.document and pane.document.kind == "graph"]
-        first = first_place(self.reader, region)
-        if first and all(pane.place is None for pane in graphs):  # another compilation or another variant has the region
-            await self.go(first)
-        elif graphs and self.linked.active not in graphs and (was_elsewhere or self.linked.is_single):
-            self.linked.activate(graphs[0])
-        self.show_inspector()
+        self.refresh_view()
+        if region:
+            self.notify(NARROWED.format(name=region[1]))
 
-    @conversation("filter rows", "narrow a table by typing")
-    async def action_filter_rows(self) -> None:
-        """Narrow the table on screen; elsewhere that of the guards, which is the longest."""
-        from fx_explorer.tui.screens.table_filter import TableFilter  # not needed for the first paint
+    # what the panes and lists tell
 
-        pane = self.table or await self._guards()
-        if pane:
-            await ask(self.app, TableFilter(pane, WORDS_OF_GUARDS if pane.id == "guards" else WORDS_OF_ROWS))
-
-    async def _guards(self) -> TablePane | None:
-        await self.show_view("guards")
-        return self.table
-
-    @conversation("sort rows", "choose the column to sort by")
-    async def action_sort_rows(self) -> None:
-        """Sort the table on screen by a column that the user chooses."""
-        pane = self.table
-        if pane is None:
-            self.notify("Only tables can be sorted: the kernels (6), for example.")
-            return
-        sort = pane.sort
-        choices = [
-            Choice(
-                title, f"sorted by it {sort.arrow}: chosen again it turns round" if sort and sort.column == title else "", title
-            )
-            for title in pane.headings
-        ]
-        column = await ask(self.app, Chooser("Sort the rows by", matching(choices)))
-        if column:
-            pane.sort_by(column)
-
-    async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
-        """Return the region under the cursor. With none or several there, the user is asked."""
-        here = self.regions_here()
-        from fx_explorer.tui.dialogs.choices import region_choices  # not needed for the first paint
-
-        choices = region_choices(reader, here)
-        if not choices:
-            self.notify(
-                "No node is in a region. Mark some (c m), or put annotate around your lines: the regions (v r) say how."
-            )
-            return None
-        if len(here) == 1:
-            return here[0]
-        return await ask(self.app, Chooser("Show only the nodes of", matching(choices)))
-
-    @in_turn
-    async def action_close_pane(self) -> None:
-        if self.view != "source" or len(self.linked.panes) < 2 or self.linked.active is None:
-            self.notify("The last pane stays: choose another document for it, or another view.")
-            return
-        await self.linked.close(self.linked.active)
-        self.show_outline()
-        if self.linked.active:
-            self.linked.activate(self.linked.active)
-
-    @conversation("compare variants", "choose two variants to compare")
-    async def action_compare_variants(self) -> None:
-        """Ask which compilations to compare. If there are only two, they are compared at once."""
-        from fx_explorer.analysis.comparing.headings import original_first  # not needed for the first paint, all
-        from fx_explorer.tui.dialogs.choices import variant_choices
-        from fx_explorer.tui.screens.compare import CompareScreen
-
-        variants = self.reader.rows(model.Compilation) if self.reader else []
-        if self.reader is None or len(variants) < 2:
-            self.notify("There is only one variant so far. Go again from a stage (c a) to have another one to compare it with.")
-            return
-        chosen = variants if len(variants) == 2 else []
-        while len(chosen) < 2:
-            title = f"Compare [{chosen[0].name}] with" if chosen else "Compare"
-            variant = await ask(self.app, Chooser(title, matching(variant_choices(self.reader, chosen))))
-            if variant is None:
-                return
-            chosen = [*chosen, variant]
-        left, right = original_first(*chosen)
-        self.app.push_screen(CompareScreen(self.reader, left, right, self.keymap))
-
-    def action_zoom_pane(self) -> None:
-        self.linked.toggle_zoom()
-
-    def action_widen_pane(self, cells: int) -> None:
-        pane = self.linked.active if self.view == "source" else None
-        if pane is None or self.linked.is_single or len(self.linked.panes) < 2:
-            self.notify("There is one pane on screen: it has all the room.")
-        else:
-            self.linked.widen(pane, cells)
-
-    def action_wrap_lines(self) -> None:
-        pane = self.linked.active if self.view == "source" else None
-        if pane is None:
-            self.notify("Lines are wrapped in the linked panes: press 2 to see them.")
-        elif pane.document and pane.document.kind == "graph":
-            self.notify("A graph is a table: its rows are not wrapped. → shows what is right of the edge.")
-        else:
-            pane.toggle_wrap()
-            self.notify("Long lines go on in the next row." if pane.wraps else "Each line is in one row again.")
-
-    def action_mark_kernels(self) -> None:
-        """Mark kernels in the linked panes, or do not any more."""
-        is_on = self.linked_selection.toggle_kernel_marks()
-        where = "" if self.view == "source" else " in the linked panes: press 2 to see them"
-        self.notify(f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}.")
-
-    def action_machine_words(self) -> None:
-        """Show or hide what the machine's code says beside each SASS instruction."""
-        pane = self.linked.active if self.view == "source" else None
-        if pane is None or pane.document is None or pane.document.language != "sass":
-            self.notify("Addresses and control bits are SASS's: go to a pane that shows it (p k).")
-        elif not pane.toggle_machine_words():
-            self.notify(NO_MACHINE_WORDS)
-
-    # moving about
-
-    def action_next_pane(self) -> None:
-        self._focus_neighbour(1)
-
-    def action_previous_pane(self) -> None:
-        self._focus_neighbour(-1)
-
-    def _focus_stop(self, step: int) -> None:
-        """Focus the next of outline, list and detail of a view that is no panes."""
-        stops = [one for one in (self.outline, self.body, self.detail) if one is not None and one.display]
-        if stops:
-            at = next((i for i, one in enumerate(stops) if one.has_focus), -step)
-            self.set_focus(stops[(at + step) % len(stops)], scroll_visible=False)
-
-    def _focus_neighbour(self, step: int) -> None:
-        """Focus the next of outline and panes, from left to right, and then round again."""
-        stops: list[Pane | None] = [None] if self.outline.display else []
-        panes = list(self.linked.panes) if self.view == "source" else []
-        if not panes:
-            self._focus_stop(step)
-            return
-        stops += panes
-        at = 0 if self.outline.has_focus else stops.index(self.linked.active)
-        following = stops[(at + step) % len(stops)]
-        if following is None:
-            self.set_focus(self.outline, scroll_visible=False)
-        else:
-            self.linked.activate(following)
-        self.show_inspector()
-
-    def action_toggle_outline(self) -> None:
-        self.outline_wish = not self.outline.display
-        self.show_outline()
-        if self.outline.display:
-            self.set_focus(self.outline, scroll_visible=False)
-        elif self.body:
-            self.set_focus(self.body, scroll_visible=False)
-
-    async def action_back(self) -> None:
-        self._amend()
-        await self._return_to(self.history.back(), "This is where you began.")
-
-    async def action_forward(self) -> None:
-        self._amend()
-        await self._return_to(self.history.forward(), "There is nothing ahead.")
-
-    def _amend(self) -> None:
-        """Update the history, so that coming back leads to where the cursor is now."""
-        if self.history.current and self.history.current.view == self.view:
-            self.history.amend(self.stop())
-
-    @in_turn
-    async def _return_to(self, stop: Stop | None, otherwise: str) -> None:
-        if stop is None:
-            self.notify(otherwise)
-            return
-        await self.show_view(stop.view)
-        if stop.place:
-            pane = await self.linked_selection.go(stop.place)
-            if pane:
-                self.linked.activate(pane)
-        self.show_inspector()
-
-    # finding
-
-    def action_find_in_pane(self) -> None:
-        view = self.outline if self.outline.has_focus else self.body
-        for pane in self.linked.panes:
-            if pane.body is view:
-                pane.unfold()  # what is folded would not be found
-        if view:
-            self.find_bar.open(view)
-
-    @conversation("find anything", "find anything in the session")
-    async def action_find_anything(self) -> None:
-        reader = self.reader
-        if reader is None:
-            return
-
-        from fx_explorer.tui.dialogs.choices import found_choices  # not needed for the first paint
-
-        def search(typed: str) -> Found[Place] | Awaitable[Found[Place]]:
-            look = functools.partial(found_choices, typed=typed)
-            return read_beside(reader.path, look) if typed and FIND_READS.takes_long(reader) else look(reader)
-
-        place = await ask(self.app, Chooser("Find a node, kernel, source line or graph break", search))
-        if place:
-            await self.go(place)
-
-    # the selection
-
-    @on(Pane.Followed)
-    @conversation("follow", "follow a link")
-    async def follow_links(self, event: Pane.Followed) -> None:
-        """Go where a line in a pane is linked to, if it is one place; else let the user choose."""
+    @on(Pane.Moved)
+    def pane_moved(self, event: Pane.Moved) -> None:
         if self.reader is None:
             return
-        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
-
-        links = [(entry, entry.place) for entry in inspect.links(self.reader, event.place) if entry.place]
-        if not links:
-            self.notify("This line is linked to nothing: no node comes from it, and nothing was made of it.")
-            return
-        choices = [Choice(f"{entry.label:<10} {entry.text}", certainty(entry), place) for entry, place in links]
-        place = links[0][1] if len(links) == 1 else await ask(self.app, Chooser("Follow", matching(choices)))
-        if place:
-            await self.go(place)
+        with self.reader.snapshot():
+            with explained(self):
+                self.linked_selection.user_selected(event.place, event.pane)
+            self.linked.refresh_tabs()
+            self.show_inspector()
 
     @on(Pane.Walked)
     def walked(self, event: Pane.Walked) -> None:
@@ -489,92 +305,70 @@ class Explorer(ExplorerFrame):
         self.pane_moved(event)
         self.remember()
 
-    @conversation("inspect", "show all facts of the selection")
-    async def action_inspect(self) -> None:
-        place = self.place or self.linked_selection.selection
-        if self.reader is None or place is None:
-            self.notify("Nothing is selected: go to a line of source, a node or a line of a kernel first.")
-            return
-        from fx_explorer.tui.inspector import inspect  # not needed for the first paint, both
-        from fx_explorer.tui.screens.inspector import Inspector
+    @on(TablePane.Followed)
+    async def row_followed(self, event: TablePane.Followed) -> None:
+        if self.view == "candidates":
+            self.app.post_message(BelowWanted())
+        elif self.view == "stages" and self.reader and self.table:
+            with explained(self):
+                work = await asyncio.to_thread(work_in_use, self.reader.path, self.table.position)
+                await self.show_stage([work])
+        elif self.table and self.table.narrows_to and self.table.narrows_to != self.linked_selection.region:
+            self.narrow(self.table.narrows_to)
+        elif event.place:
+            await self.go(event.place)
+        elif not (self.table and self.table.fold_here()):
+            self.notify("This row stands for no one place in the code.")
 
-        chosen = await ask(self.app, Inspector(inspect.entries(self.reader, place)))
-        if chosen:
-            await self.go(chosen)
+    @on(Outline.Chosen)
+    async def outline_chosen(self, event: Outline.Chosen) -> None:
+        await self.go(event.place)
 
-    def action_copy(self) -> None:
-        view = self.outline if self.outline.has_focus else self.body
-        if isinstance(self.focused, LineView):
-            view = self.focused  # the focus may also be on the detail below a list
-        text = view.text_to_copy() if view else ""
-        if not text:
-            self.notify("There is nothing to copy here.")
-            return
-        self.post_message(self.CopyWanted(text))
+    @on(LineView.Followed)
+    async def fact_followed(self) -> None:
+        fact = self.facts.fact
+        if fact and fact.difference:
+            self.post_message(DifferenceWanted(fact.difference))
+        elif fact and fact.place:
+            await self.go(fact.place)
+        elif fact and fact.view:
+            self.remember()
+            await self.show_view("graphs" if fact.view == "passes" else fact.view)
+            self.remember()
 
-    def _copy(self, text: str) -> None:
-        if text.strip():
-            self.post_message(self.CopyWanted(text))
-        else:
-            self.notify("There is nothing to copy here.")
+    @on(LineView.Found)
+    def found(self, event: LineView.Found) -> None:
+        self.find_bar.show_count(event)
 
-    def action_copy_kernel(self) -> None:
-        place = self.place or self.linked_selection.selection
-        kernel = self.linked_selection.kernel_at(place) if self.reader and place else None
-        if self.reader is None or kernel is None:
-            self.notify(NO_KERNEL)
-        else:
-            from fx_explorer.tui import copying  # not needed for the first paint
+    @on(TablePane.Moved)
+    @on(LineView.Moved)
+    def cursor_moved(self) -> None:
+        """Update after the cursor moved in a table, the overview or the outline. Panes report for themselves."""
+        self.show_inspector()
 
-            self._copy(copying.kernel_text(self.reader, kernel))
+    def show_inspector(self) -> None:
+        """Say what the cursor is on, and which keys do something with it."""
+        self.header.narrow(self.linked_selection.region)
+        self.footer.show_view(self.view, self.cursor.idle_commands(), self.cursor.picture)
+        if self.reader is not None:
+            self._inspector.tell(self.place, self.outline, self.views, self.linked, self.linked_selection)
 
-    def action_copy_node(self) -> None:
-        from fx_explorer.tui import copying  # not needed for the first paint
+    def help_topic(self) -> HelpTopic:
+        """Return the topic that help is about right now."""
+        from fx_explorer.tui.help_topics import topic_of  # not needed for the first paint
 
-        place = self.place or self.linked_selection.selection
-        self._copy(copying.node_text(self.reader, place) if self.reader and place else "")
+        return topic_of("outline" if self.outline.has_focus else self.cursor.picture or self.view)
 
-    def action_copy_answer(self) -> None:
-        """Copy what the view says, as markdown."""
-        from fx_explorer.tui import copying  # not needed for the first paint
+    # size
 
-        shown = self._view_widgets.get(self.view)
-        if self.reader is None:
-            return
-        if isinstance(shown, FactList):
-            self._copy(copying.facts_markdown(shown.facts))
-        elif isinstance(shown, TablePane):
-            self._copy_made(shown.answer(self.view), shown.answer_lines)
-        elif self.linked.active and self.linked.active.document:
-            document = self.linked.active.document
-            self._copy_made(functools.partial(copying.document_markdown, document=document), document.line_count)
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < FEW_ROWS, "-few-rows")
+        self.show_outline()
 
-    def _copy_made(self, make: Callable[[SessionReader], str], lines: int) -> None:
-        """Copy a text that is still to be made: beside the screen where it has many lines."""
-        if self.reader is None:
-            return
-        if lines <= LINES_AT_ONCE:
-            self._copy(make(self.reader))
-            return
-        self.notify(f"Copying {counted(lines, 'line')} …")
-        self._copying.begin(self.reader.path, make, self._copy_there, lambda _: None)
+    @on(Views.EdgeDragged, "#views")
+    def outline_dragged(self, event: Views.EdgeDragged) -> None:
+        self.outline_side.drag_border(event.cell, self.size.width)
 
-    def _copy_there(self, made: Made[str]) -> None:
-        made.reader.close()
-        self._copy(made.value)
-
-    def action_edit(self) -> None:
-        if self.reader is None:
-            return
-        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
-
-        place = self.place or self.linked_selection.selection
-        found = inspect.user_line(self.reader, place) if place else None
-        if found is None:
-            self.notify("No line of your source is known for this.", severity="warning")
-            return
-        self.post_message(self.EditWanted(*found))
-
-
-def certainty(entry: Entry) -> str:
-    return entry.note if entry.is_certain else f"{entry.note} (not certain)"
+    def show_outline(self) -> None:
+        """Show the outline where the view leaves it room, unless the user wished otherwise."""
+        self.outline_side.show_where_it_fits(self.size.width, self.linked.widths_wanted if self.view == "source" else 0)

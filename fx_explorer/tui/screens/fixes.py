@@ -41,7 +41,7 @@ from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
-from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
 from fx_explorer.tui.screens.rows.fixes import COLUMNS, fix_row, good_words, question, shown, title_of, told, why_not_written
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.lines.diff_view import DiffView
@@ -182,7 +182,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         (self._list if self._diff.has_focus else self._diff).focus()
 
     def action_copy(self) -> None:
-        self.app.post_message(Explorer.CopyWanted(self._fix.diff or self._fix.instruction))
+        self.app.post_message(CopyWanted(self._fix.diff or self._fix.instruction))
 
     def action_try_fix(self) -> None:
         if self._can_try():

@@ -23,7 +23,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
 from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from fx_explorer.tui.widgets.one_line import OneLine
 
@@ -75,7 +75,7 @@ class SourceEditScreen(Dialog[None]):
 
     def action_copy(self) -> None:
         if self._edit.diff:
-            self.app.post_message(Explorer.CopyWanted(self._edit.diff))
+            self.app.post_message(CopyWanted(self._edit.diff))
 
     @conversation("write diff", "write the diff to a file")
     async def action_save(self) -> None:

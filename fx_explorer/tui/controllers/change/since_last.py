@@ -19,6 +19,7 @@ from fx_explorer.tui.controllers.change.old_findings import OldFindings
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.earlier.sessions import Earlier
+from fx_explorer.tui.unreadable import explained
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class SinceLast:
 
     async def _make(self, reader: SessionReader, earlier: Earlier, *, is_through: bool) -> None:
         explorer = self._services.explorer
-        with explorer.explained():
+        with explained(explorer):
             card = await read_beside(reader.path, partial(_card, earlier, is_through))
             if reader is explorer.reader:
                 explorer.show_of_app("since", card)

@@ -16,7 +16,7 @@ def moment(services: Services, trials: int, captures: int, target: Path) -> Mome
     return Moment(
         screen=type(services.app.screen).__name__,
         view=explorer.view,
-        row=explorer.body.cursor if explorer.body else 0,
+        row=explorer.views.body.cursor if explorer.views.body else 0,
         place=explorer.place,
         lit=sum(len(pane.lit) for pane in panes if pane is not explorer.linked.active),
         panes=frozenset(pane.document.kind for pane in panes if pane.document),

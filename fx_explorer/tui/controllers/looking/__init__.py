@@ -1,0 +1,1 @@
+"""Looking at what was captured: panes, tables, kernels, regions, and what is found, followed and copied of them."""

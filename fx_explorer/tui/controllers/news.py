@@ -1,0 +1,141 @@
+"""Keeping the main screen true while something is captured: header, pipeline and views are made again when there is news."""
+
+from __future__ import annotations
+
+import functools
+import time
+from pathlib import Path
+
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import Beside, Renewed
+from fx_explorer.tui.controllers.capturing import Capturing
+from fx_explorer.tui.controllers.change.since_last import SinceLast
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.leaving import Leaving
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.stepping import Stepping
+from fx_explorer.tui.status import header
+from fx_explorer.tui.status.live import LiveCapture
+from fx_explorer.tui.status.pipeline import StepState, pipeline
+from fx_explorer.tui.terminal import terminal_lost
+from fx_explorer.tui.views.reads import OVERVIEW_READS
+
+REST = 4
+"""Between two looks at a growing session passes at least this many times what a look costs."""
+
+
+class News:
+    """Looks at the capture again and again, and shows what is new of it."""
+
+    def __init__(
+        self,
+        services: Services,
+        stepping: Stepping,
+        capturing: Capturing,
+        since_last: SinceLast,
+        kernel_builds: KernelBuilds,
+        leaving: Leaving,
+        target: str,
+    ) -> None:
+        """``target`` is what the user typed."""
+        self._services = services
+        self._explorer = services.explorer
+        self._stepping = stepping
+        self._capturing = capturing
+        self._since_last = since_last
+        self._kernel_builds = kernel_builds
+        self._leaving = leaving
+        self._target = target
+        self._pipelined: Renewed[list[StepState]] = Renewed(
+            Beside(self._explorer, "pipeline", "read how far the stages are"), self._explorer.pipeline.show, lambda: None
+        )
+        self._told: tuple[object, ...] | None = None
+        """What the header says already."""
+        self._data_version = -1
+        self._next_look = 0.0
+
+    def show(self, reader: SessionReader) -> None:
+        """Put a session on screen."""
+        self._data_version = reader.data_version()
+        self._pipelined.forget()
+        self._explorer.open(reader)
+        self._show_pipeline(reader)
+        if not self._services.captures.is_running:
+            self._kernel_builds.prepare()
+
+    def _show_pipeline(self, reader: SessionReader) -> None:
+        waiting = self._services.captures.waiting
+        running, gate = self._services.captures.running_stages, waiting.gate if waiting else None
+        make = functools.partial(pipeline, running=running, paused=gate)
+        self._pipelined.renew(reader, make, takes_long=OVERVIEW_READS.takes_long(reader), given=(running, gate))
+
+    def look(self) -> None:
+        """Bring header and pipeline up to date; views are made again when the session has grown."""
+        if not self._services.app.is_headless and terminal_lost.terminal_is_gone():
+            self._leaving.leave_without_terminal()
+            return
+        self._stepping.tell_answers()
+        captures, explorer, capturing = self._services.captures, self._explorer, self._capturing
+        waiting = captures.waiting
+        if captures.incoming and waiting and explorer.reader is not captures.incoming:
+            self.show(captures.incoming)  # what waits is what the user must see
+        reader = self._services.stepped_session
+        is_running = captures.is_running
+        is_working = is_running and not waiting
+        version = reader.data_version() if reader else 0
+        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting, explorer.old)
+        if is_working:
+            captures.look_at(explorer.cursor.compilation)
+        if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
+            self._told = told
+            explorer.header.tell(*self._header(reader, captures.live if is_running else None))
+            explorer.facts.say_why_empty(printable(capturing.problem))
+            explorer.footer.show_first(self._stepping.first_commands())
+            explorer.show_waiting(waiting)
+            if reader:
+                self._look_into(reader, version)
+                self._stepping.show_finished_stage()
+                self._since_last.look()
+        self._stepping.do_what_waited()
+        capturing.go_on_without_pause()
+        capturing.begin_when_changed()
+
+    def _look_into(self, reader: SessionReader, version: int) -> None:
+        """Bring pipeline and views up to date with what is in the session now, with pauses as long
+        as that took.
+        """
+        if time.monotonic() < self._next_look:
+            self._told = None  # look again at the next tick
+            return
+        began = time.monotonic()
+        self._show_pipeline(reader)
+        if version != self._data_version and reader is self._explorer.reader:
+            self._explorer.refresh_session()
+        self._data_version = version
+        self._next_look = time.monotonic() + REST * (time.monotonic() - began)
+
+    def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.CaptureState]:
+        """Return the target, the conditions and the state of the capture for the top line."""
+        name = header.target_name(reader) if reader else printable(Path(self._target).name)
+        state = self._state(reader, live)
+        if self._capturing.is_watching:
+            state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
+        if self._explorer.old.words:
+            state = header.CaptureState(state.glyph, f"{state.words} · {printable(self._explorer.old.words)}", "notice")
+        paused_in = live.waiting.compilation if live and live.waiting else ""
+        return name, header.conditions(reader, paused_in) if reader else "", state
+
+    def _state(self, reader: SessionReader | None, live: LiveCapture | None) -> header.CaptureState:
+        problem = self._capturing.problem
+        if problem:
+            return header.CaptureState("✗", printable(problem), "problem")
+        if live and live.waiting:
+            return header.paused_state(live.waiting)
+        if live:
+            return header.running_state(live.doing, live.elapsed_s)
+        if reader:
+            return header.ended_state(reader)
+        if self._capturing.is_asking:
+            return header.CaptureState("◇", "waits for your answer", "running")
+        return header.CaptureState("▷", "starting", "running")

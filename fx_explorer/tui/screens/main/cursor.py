@@ -1,0 +1,111 @@
+"""What the cursor of the main screen is on, whatever has the focus: a place, a break, a region, a configuration."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.kernels.kernel_documents import builds_here
+from fx_explorer.analysis.regions.annotated_regions import regions
+from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.commands import OF_A_PLACE, OF_TRITON
+from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.linked_selection import LinkedSelection
+from fx_explorer.tui.panes.overview import FactList
+from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.screens.main.views import Views
+from fx_explorer.tui.widgets.outline import Outline
+
+
+class Cursor:
+    """Looks at the outline and at the view on screen."""
+
+    def __init__(
+        self, outline: Outline, views: Views, facts: FactList, linked: LinkedPanes, linked_selection: LinkedSelection
+    ) -> None:
+        self._outline = outline
+        self._views = views
+        self._facts = facts
+        self._linked = linked
+        self._linked_selection = linked_selection
+
+    @property
+    def place(self) -> Place | None:
+        """Return the place under the cursor of whatever has the focus."""
+        if self._outline.has_focus:
+            return self._outline.place
+        shown = self._views.shown
+        if isinstance(shown, FactList):
+            return shown.fact.place if shown.fact else None
+        if isinstance(shown, TablePane):
+            return shown.place
+        return self._linked.active.place if self._linked.active else None
+
+    @property
+    def place_or_selection(self) -> Place | None:
+        """Return the place under the cursor; where that is on none, what is selected in the linked panes."""
+        return self.place or self._linked_selection.selection
+
+    @property
+    def compilation(self) -> int:
+        """Return the id of the compilation of what the cursor is on; 0 where it is on nothing of one."""
+        if self._outline.has_focus:
+            return self._outline.compilation
+        place = self.place
+        return (place.document.compilation if place else 0) or self._linked_selection.compilation
+
+    @property
+    def pane(self) -> Pane | None:
+        """Return the linked pane that keys go to; None in another view."""
+        return self._linked.active if self._views.name_shown == "source" else None
+
+    @property
+    def picture(self) -> str:
+        """Return what the picture with the focus shows: ``neighbourhood``; empty where there is none."""
+        return "neighbourhood" if self.pane and self.pane.picture else ""
+
+    @property
+    def selected_lines(self) -> list[int]:
+        """Return the lines that are selected with the mouse in the document of ``place``."""
+        return self.pane.selected if self.pane and not self._outline.has_focus else []
+
+    def regions(self, reader: SessionReader) -> list[RegionKey]:
+        """Return the regions of what is under the cursor."""
+        table = self._views.table
+        if self._views.name_shown == "regions" and table and not self._outline.has_focus:
+            return [(one.key, one.value) for one in regions(reader)[table.position :][:1]]
+        return regions_at(reader, self.place) if self.place else []
+
+    def row_of_breaks(self) -> int:
+        """Return the row that the cursor is on in the list of breaks."""
+        table = self._views.table_of("breaks")
+        return table.position if table else 0
+
+    @property
+    def place_of_break_told(self) -> Place | None:
+        """Return the line of the break that the overview's cursor is on; None in another view, and on
+        another fact.
+        """
+        on_it = self._views.name_shown == "overview" and self._facts.is_on_a_break and self._facts.fact
+        return on_it.place if on_it else None
+
+    def candidate(self, reader: SessionReader) -> int | None:
+        """Return the configuration that the cursor is on, in the view of configurations."""
+        table = self._views.table
+        if self._views.name_shown != "candidates" or not table or self._outline.has_focus:
+            return None
+        kernel = self._linked_selection.levels.listed
+        rows = builds_here(reader, kernel) if kernel else []
+        return rows[table.position].position if table.position < len(rows) else None
+
+    def idle_commands(self) -> tuple[str, ...]:
+        """Return the commands of the view that do nothing for the row under the cursor."""
+        view, place = self._views.name_shown, self.place
+        if view == "overview":
+            return () if self._facts.is_on_a_break else ("breaks.fix",)
+        if view not in ("breaks", "guards", "kernels", "sizes"):
+            return ()
+        if place is None:
+            return (*OF_A_PLACE, "line.follow")
+        kernel = self._linked_selection.kernel_at(place) if view == "kernels" else None
+        return OF_TRITON if kernel and kernel.language != "triton" else ()

@@ -13,9 +13,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from fx_explorer.analysis.caches.sentences import difference_sentences
 from fx_explorer.analysis.comparing.figure import DIFFERS
-from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
+from fx_explorer.analysis.comparing.kernel_pairs import ARROW, IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
 from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pairs
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
@@ -24,9 +26,11 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
-from fx_explorer.command_line.help.parser import is_read_in_colour
 from fx_explorer.command_line.shown_names import shown_name
+from fx_explorer.command_line.tables.columns import is_read_in_colour, width_for
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.command_line.unused_options import refuse_capture_options
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
@@ -44,6 +48,9 @@ A and B are sessions (file.fxs) or targets, which are captured first; one target
 Kernels are paired by the operations they compute. Nothing is run on a virtual GPU: run times are not compared.
 """
 
+
+LEAST_NAME_CELLS = MIN_COLUMN = 16
+MIN_FIGURE = 24
 
 DIFFERING = "\x1b[33m{}\x1b[0m"
 """A row of figures that differ, on a terminal: yellow, beside its sign."""
@@ -73,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == "json":
             print(json.dumps(two_sessions_report(left, right, names), indent=2))
             return 0
-        in_colour = is_read_in_colour(sys.stdout)
-        for line in _code(left, right, arguments.kernel) if arguments.kernel else text_of_both(left, right, names):
+        in_colour, width = is_read_in_colour(sys.stdout), width_for(sys.stdout)
+        for line in _code(left, right, arguments.kernel) if arguments.kernel else text_of_both(left, right, names, width):
             print(DIFFERING.format(printable(line)) if in_colour and line.endswith("≠") else printable(line))
     return 0
 
@@ -134,25 +141,44 @@ def _built(reader: SessionReader, arguments: argparse.Namespace, opened: context
     return found[-1]
 
 
-def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
+def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, str], width: int | None = None) -> Iterator[str]:
+    """Yield what differs, line by line, in at most ``width`` columns; None where a program reads."""
+    yield from _figures(left, right, names, width)
+    for line in _breaks(left, right, names):
+        yield from fitted(line, width).split("\n")
+    yield from _published(stage_pairs(left, right))
+    for line in _caches(list(difference_sentences(left, right, names))):
+        yield from fitted(line, width).split("\n")
+    yield ""
+    pairs = kernel_pairs(left, right)
+    yield from _kernels(pairs, width)
+    for line in _resources(left, right, pairs, names, width):
+        yield from fitted(line, width).split("\n")
+
+
+def _figures(left: SessionReader, right: SessionReader, names: tuple[str, str], room: int | None) -> Iterator[str]:
     figures = figures_of_both(left, right)
-    width = max(24, *(len(figure.what) + 2 for figure in figures))
-    column = max(16, *(len(name) + 2 for name in names))
+    if room:
+        most = max(MIN_COLUMN, (room - MIN_FIGURE) // 3)
+        names = cut_in_middle(names[0], most), cut_in_middle(names[1], most)
+    column = max(MIN_COLUMN, *(cell_len(name) + 2 for name in names))
+    # A long name of a figure takes from the column beside it, whose numbers stand to the right.
+    width = max(MIN_FIGURE, *(len(figure.what) + 2 + len(figure.left) - column for figure in figures))
     yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"
     for figure in figures:
         mark = " " if figure.what == COMPILE_TIME else "≠"
         words = "" if figure.change == DIFFERS else figure.change
         change = f"  {mark} {words}".rstrip() if figure.differs else ""
-        yield f"{figure.what:<{width}}{figure.left:>{column}}{figure.right:>{column}}{change}"
+        left_part = figure.what + f"{figure.left:>{width + column - len(figure.what)}}"
+        row = f"{left_part}{figure.right:>{column}}"
+        has_room = room is None or len(row) + len(change) <= room
+        yield from [row + change] if has_room else [row, f"{change.strip():>{room}}"]
+
+
+def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     for name, one, other in ((names[0], left, right), (names[1], right, left)):
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
-    yield from _published(stage_pairs(left, right))
-    yield from _caches(list(difference_sentences(left, right, names)))
-    yield ""
-    pairs = kernel_pairs(left, right)
-    yield from _kernels(pairs)
-    yield from _resources(left, right, pairs, names)
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:
@@ -173,9 +199,9 @@ def _published(pairs: list[StagePair]) -> Iterator[str]:
         yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {pair.difference}"
 
 
-def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
+def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
     counts = ", ".join(f"{count:,} {IN_WORDS[kind]}" for kind, count in pair_counts(pairs).items() if count)
-    yield f"kernels, by what they compute: {counts or 'none'}"
+    yield from fitted(f"kernels, by what they compute: {counts or 'none'}", width).split("\n")
     for pair in pairs:
         if pair.difference not in ("same", "device"):
             is_code = pair.difference == "code" and pair.changed_lines
@@ -184,10 +210,22 @@ def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
                 said = "another library call"
             if pair.is_cut:
                 said += f"; {CUT_IN_WORDS}"
-            yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {said}"
+            head = f"  [{pair.compilation}] {pair.direction:<9} "
+            yield f"{head}{_name(pair, width and width - len(head) - len(said) - 2)}: {said}"
 
 
-def _resources(left: SessionReader, right: SessionReader, pairs: list[KernelPair], names: tuple[str, str]) -> Iterator[str]:
+def _name(pair: KernelPair, room: int | None) -> str:
+    """Return the name of the kernel, or the names on either side, cut in the middle where there is no room."""
+    if room is None or cell_len(pair.name) <= room:
+        return pair.name
+    names = pair.name.split(ARROW)
+    each = (room - len(ARROW) * (len(names) - 1)) // len(names)
+    return ARROW.join(cut_in_middle(name, max(LEAST_NAME_CELLS, each)) for name in names)
+
+
+def _resources(
+    left: SessionReader, right: SessionReader, pairs: list[KernelPair], names: tuple[str, str], width: int | None
+) -> Iterator[str]:
     """Yield what the data sheets let expect, kernel by kernel, and what was built for either."""
     rows = [
         (pair, [estimated(r, u.kernel if u else None) for r, u in ((left, pair.left), (right, pair.right))]) for pair in pairs
@@ -198,7 +236,8 @@ def _resources(left: SessionReader, right: SessionReader, pairs: list[KernelPair
     yield f"a call of each on either GPU, an estimate by its data sheet ({names[0]} · {names[1]}):"
     for pair, said in rows:
         if any(said):
-            yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}"
+            head = f"  [{pair.compilation}] {pair.direction:<9} "
+            yield head + _name(pair, width and width - len(head))
             yield "      " + "  ·  ".join(words or "not known" for words in said)
         for one in configuration_pairs(left, right, pair):
             yield f"      {one.name}: {resources_in_words(one.left)}  ·  {resources_in_words(one.right)}"

@@ -83,8 +83,8 @@ examples:
   fx-explorer bench model.py            whether compiling pays
   fx-explorer COMMAND --help            examples and options of a command
 
-TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel),
-an exported program or an AOTInductor package (model.pt2), or a saved session (model.fxs).
+TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel), an exported
+program or an AOTInductor package (model.pt2), or a saved session (model.fxs).
 A file that is called like a command is written ./NAME.
 
 exit codes:

@@ -49,6 +49,22 @@ def diff(*arguments: object) -> int:
     return cli.main(["diff", *map(str, arguments)])
 
 
+@pytest.mark.parametrize("pair", [("plain", "tanh"), ("plain", "printing")])
+def test_on_a_terminal_of_80_columns_every_line_fits(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
+) -> None:
+    one, two = (sessions[name] for name in pair)
+    assert diff(one, two) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setattr("fx_explorer.commands.diff.width_for", lambda out: 80)
+    assert diff(one, two) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    # After the first line, which has the names of the sessions, cut; kernels have their names cut, too.
+    figures, shown_figures = (text.split("\n", 1)[1].split("kernels, by what")[0].split() for text in (whole, shown))
+    assert shown_figures == figures
+
+
 def test_a_comparison_that_was_cut_off_says_so(
     sessions: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,14 +9,20 @@ import re
 import shlex
 
 import pytest
+from rich.cells import cell_len
 
 from fx_explorer import cli
-from fx_explorer.command_line.help.parser import HelpParser, emphasised, split_examples
+from fx_explorer.command_line.help.parser import HelpParser, emphasised, reflowed, split_examples
 from fx_explorer.command_line.tables import columns
 from fx_explorer.command_line.tables.columns import Columns
 from fx_explorer.command_line.tables.fitting import fitted, paragraphs_fitted
 from fx_explorer.commands.keys import as_text
 from fx_explorer.tui.commands import COMMANDS
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def help_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -35,6 +41,27 @@ def test_the_help_of_a_command_says_what_it_does_then_examples_then_usage(
     usage = re.search(r"^usage: .*(?:\n .*)*", text, re.MULTILINE)
     assert usage is not None
     assert usage[0].count("\n") == 0
+
+
+@pytest.mark.parametrize("name", ["", *cli.COMMANDS])
+def test_the_help_fits_a_terminal_of_80_columns_and_loses_no_word(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = HelpParser("fx-explorer", formatter_class=argparse.RawDescriptionHelpFormatter, description="One two three.")
+    if name:
+        importlib.import_module(cli.module_of(name)).add_arguments(parser)
+    else:
+        parser = cli._top_parser()
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    parser.print_help(out := Terminal())
+    assert max(map(cell_len, out.getvalue().splitlines())) <= 80
+    assert out.getvalue().split() == parser.format_help().split()
+
+
+def test_paragraphs_are_joined_only_where_the_line_was_full() -> None:
+    full = "word " * 25 + "word"
+    assert reflowed(f"{full}\ngoes on.\nexit codes: 0\n\n{full}\n  indented") == (
+        f"{full} goes on.\nexit codes: 0\n\n{full}\n  indented"
+    )
 
 
 def examples() -> list[tuple[str, str]]:
@@ -61,11 +88,6 @@ def test_every_example_is_a_command_line_that_can_be_read(name: str, line: str) 
 
 def test_every_command_is_listed_under_what_it_is_for() -> None:
     assert sorted(name for names in cli.GROUPS.values() for name in names) == sorted(cli.COMMANDS)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_headings_are_bold_on_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +149,13 @@ def test_fitting_loses_no_word_and_leaves_alone_what_a_program_reads(width: int 
     assert fitted(LONG, width).split() == LONG.split()
     if width in (None, 200):
         assert fitted(LONG, width) == LONG
+
+
+def test_what_begins_too_far_to_the_right_goes_below() -> None:
+    assert fitted("  a command that is long      and what it does with everything", 40).splitlines() == [
+        "  a command that is long",
+        "      and what it does with everything",
+    ]
 
 
 def test_a_path_is_not_broken_and_colours_do_not_count() -> None:

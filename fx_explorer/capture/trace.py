@@ -148,7 +148,8 @@ class _Records:
         waited_s = recording.waited_s - self._waited_before.pop(name, recording.waited_s)
         code = recording.recompiled.pop(name, None)
         if code and not row.function:  # refused at the recompile limit, before Dynamo began with it
-            recording.change_compilation(name, function=qualified_name(code), file=code.co_filename, line=code.co_firstlineno)
+            where = _of_the_user(recording, Frame(code.co_filename, code.co_firstlineno, qualified_name(code), ""))
+            recording.change_compilation(name, function=where.function, file=where.file, line=where.line)
         recording.change_compilation(
             name,
             status=status,

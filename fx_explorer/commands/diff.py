@@ -18,8 +18,9 @@ from fx_explorer.analysis.diff import difference_in_words
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
-from fx_explorer.command_line.help.parser import is_read_in_colour
 from fx_explorer.command_line.shown_names import shown_name
+from fx_explorer.command_line.tables.columns import is_read_in_colour, width_for
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
@@ -68,8 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == "json":
             print(json.dumps(two_sessions_report(left, right, names), indent=2))
             return 0
-        in_colour = is_read_in_colour(sys.stdout)
-        for line in _code(left, right, arguments.kernel) if arguments.kernel else text_of_both(left, right, names):
+        in_colour, width = is_read_in_colour(sys.stdout), width_for(sys.stdout)
+        if arguments.kernel:
+            lines = list(_code(left, right, arguments.kernel))
+        else:
+            lines = fitted("\n".join(text_of_both(left, right, names, width)), width).split("\n")
+        for line in lines:
             print(DIFFERING.format(printable(line)) if in_colour and line.endswith("≠") else printable(line))
     return 0
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -75,7 +76,9 @@ def write_text(reader: SessionReader, output: OutputFile | None) -> None:
     from fx_explorer.report.sections.kernel_costs import kernels_as_text
 
     columns = width_for(sys.stdout) if output is None else None
-    kernels = paragraphs_fitted(kernels_as_text(reader), columns)
+    # A pager and a paste are as narrow as a terminal; what is to be read by a program is JSON.
+    table_columns = shutil.get_terminal_size().columns if output is None else None
+    kernels = paragraphs_fitted(kernels_as_text(reader, table_columns), table_columns)
     text = "\n".join(filter(None, (overview_text(reader, columns), kernels)))
     if output is None:
         sys.stdout.write(text)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.tables.columns import width_for
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.highlight import printable
 
 if TYPE_CHECKING:
@@ -61,9 +63,10 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     reports = reports_to_show(reader)
     graphs = support_of(reader, reports)
     if not graphs:
-        sys.stderr.write(printable(why_unknown(reader)) + "\n")
+        sys.stderr.write(fitted(printable(why_unknown(reader)), width_for(sys.stderr)) + "\n")
         return False
     for told in of_other_variants(reader):
         sys.stderr.write(f"fx-explorer: {printable(told)}\n")
-    sys.stdout.write(FORMATS[arguments.format](str(arguments.target), summaries_of(reader, reports), graphs))
+    text = FORMATS[arguments.format](str(arguments.target), summaries_of(reader, reports), graphs)
+    sys.stdout.write(fitted(text, width_for(sys.stdout)) if arguments.format == "text" else text)
     return True

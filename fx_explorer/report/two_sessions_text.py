@@ -5,36 +5,60 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from fx_explorer.analysis.caches.sentences import difference_sentences
 from fx_explorer.analysis.comparing.figure import DIFFERS
-from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, kernel_pairs, pair_counts
+from fx_explorer.analysis.comparing.kernel_pairs import ARROW, IN_WORDS, KernelPair, kernel_pairs, pair_counts
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
 from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pairs
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
 from fx_explorer.analysis.diff import CUT_IN_WORDS
 from fx_explorer.analysis.words import counted
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
 
+LEAST_NAME_CELLS = MIN_COLUMN = 16
+MIN_FIGURE = 24
 
-def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
+
+def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, str], width: int | None = None) -> Iterator[str]:
+    """Yield what differs, line by line. Tables and names have at most ``width`` columns, None where a program reads;
+    sentences may be longer.
+    """
+    yield from _figures(left, right, names, width)
+    yield from _breaks(left, right, names)
+    yield from _published(stage_pairs(left, right))
+    yield from _caches(list(difference_sentences(left, right, names)))
+    yield ""
+    pairs = kernel_pairs(left, right)
+    yield from _kernels(pairs, width)
+    yield from _resources(left, right, pairs, names, width)
+
+
+def _figures(left: SessionReader, right: SessionReader, names: tuple[str, str], room: int | None) -> Iterator[str]:
     figures = figures_of_both(left, right)
-    width = max(24, *(len(figure.what) + 2 for figure in figures))
-    column = max(16, *(len(name) + 2 for name in names))
+    if room:
+        most = max(MIN_COLUMN, (room - MIN_FIGURE) // 3)
+        names = cut_in_middle(names[0], most), cut_in_middle(names[1], most)
+    column = max(MIN_COLUMN, *(cell_len(name) + 2 for name in names))
+    # A long name of a figure takes from the column beside it, whose numbers stand to the right.
+    width = max(MIN_FIGURE, *(len(figure.what) + 2 + len(figure.left) - column for figure in figures))
     yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"
     for figure in figures:
         mark = " " if figure.what == COMPILE_TIME else "≠"
         words = "" if figure.change == DIFFERS else figure.change
         change = f"  {mark} {words}".rstrip() if figure.differs else ""
-        yield f"{figure.what:<{width}}{figure.left:>{column}}{figure.right:>{column}}{change}"
+        left_part = figure.what + f"{figure.left:>{width + column - len(figure.what)}}"
+        row = f"{left_part}{figure.right:>{column}}"
+        has_room = room is None or len(row) + len(change) <= room
+        yield from [row + change] if has_room else [row, f"{change.strip():>{room}}"]
+
+
+def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     for name, one, other in ((names[0], left, right), (names[1], right, left)):
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
-    yield from _published(stage_pairs(left, right))
-    yield from _caches(list(difference_sentences(left, right, names)))
-    yield ""
-    pairs = kernel_pairs(left, right)
-    yield from _kernels(pairs)
-    yield from _resources(left, right, pairs, names)
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:
@@ -55,7 +79,7 @@ def _published(pairs: list[StagePair]) -> Iterator[str]:
         yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {pair.difference}"
 
 
-def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
+def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
     counts = ", ".join(f"{count:,} {IN_WORDS[kind]}" for kind, count in pair_counts(pairs).items() if count)
     yield f"kernels, by what they compute: {counts or 'none'}"
     for pair in pairs:
@@ -66,10 +90,22 @@ def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
                 said = "another library call"
             if pair.is_cut:
                 said += f"; {CUT_IN_WORDS}"
-            yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {said}"
+            head = f"  [{pair.compilation}] {pair.direction:<9} "
+            yield f"{head}{_name(pair, width and width - len(head) - len(said) - 2)}: {said}"
 
 
-def _resources(left: SessionReader, right: SessionReader, pairs: list[KernelPair], names: tuple[str, str]) -> Iterator[str]:
+def _name(pair: KernelPair, room: int | None) -> str:
+    """Return the name of the kernel, or the names on either side, cut in the middle where there is no room."""
+    if room is None or cell_len(pair.name) <= room:
+        return pair.name
+    names = pair.name.split(ARROW)
+    each = (room - len(ARROW) * (len(names) - 1)) // len(names)
+    return ARROW.join(cut_in_middle(name, max(LEAST_NAME_CELLS, each)) for name in names)
+
+
+def _resources(
+    left: SessionReader, right: SessionReader, pairs: list[KernelPair], names: tuple[str, str], width: int | None
+) -> Iterator[str]:
     """Yield what the data sheets let expect, kernel by kernel, and what was built for either."""
     rows = [
         (pair, [estimated(r, u.kernel if u else None) for r, u in ((left, pair.left), (right, pair.right))]) for pair in pairs
@@ -80,7 +116,8 @@ def _resources(left: SessionReader, right: SessionReader, pairs: list[KernelPair
     yield f"a call of each on either GPU, an estimate by its data sheet ({names[0]} · {names[1]}):"
     for pair, said in rows:
         if any(said):
-            yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}"
+            head = f"  [{pair.compilation}] {pair.direction:<9} "
+            yield head + _name(pair, width and width - len(head))
             yield "      " + "  ·  ".join(words or "not known" for words in said)
         for one in configuration_pairs(left, right, pair):
             yield f"      {one.name}: {resources_in_words(one.left)}  ·  {resources_in_words(one.right)}"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from rich.cells import cell_len
+
 from fx_explorer import model
 from fx_explorer.analysis.kernels.costs import kernel_costs
 from fx_explorer.analysis.variants.versions import over_versions, versions
@@ -32,6 +35,26 @@ def test_versions_of_a_function_are_counted_and_told_in_sums(tmp_path: Path) -> 
         assert over_versions(reader, [1, 2, 3]) == "over 2 versions of twice"
         assert over_versions(reader, [2, 3]) == ""
         assert kernels_as_text(reader).endswith("3 kernels · 300 B · a sum over 2 versions of twice\n")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 240])
+def test_the_table_fits_its_width_and_says_what_it_left_out(tmp_path: Path, width: int) -> None:
+    name = "triton_poi_fused__to_copy_add_native_layer_norm_backward_transpose_view_"
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/f.py", 1, status="ok"))
+        for number in (2, 5):
+            writer.add(model.Kernel(0, compilation, "forward", 0, f"{name}{number}", "triton", estimated_bytes=1000))
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        whole, fitting = kernels_as_text(reader).splitlines(), kernels_as_text(reader, width).splitlines()
+    rows = fitting[: fitting.index("")]
+    assert max(map(cell_len, rows)) <= width
+    assert rows[1].split()[0] != rows[2].split()[0]
+    assert rows[0].split()[0] == "kernel"
+    assert "bytes" in rows[0]
+    gone = {heading for heading in whole[0].split() if heading not in rows[0].split()}
+    told = fitting[-1] if fitting[-1].startswith("Left out") else ""
+    assert {heading for heading in whole[0].split() if f"“{heading}”" in told} == gone
+    assert (fitting == whole) is (width > 106)
 
 
 def test_alike_layers_are_one_module_in_words(tmp_path: Path) -> None:

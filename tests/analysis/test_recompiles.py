@@ -152,6 +152,15 @@ BEFORE = operations(("x", "", ""), ("mul", "torch.mul", "x, 2"), ("add", "torch.
             operations(("x", "", ""), ("mul", "torch.mul", "x, 3"), ("add", "torch.add", "mul, x")),
             "the same operations with other arguments: mul(x, 2) → mul(x, 3)",
         ),
+        (
+            operations(("x", "", ""), ("mul_7", "torch.mul", "x, 2"), ("add_1", "torch.add", "mul_7, 5"))
+            + operations(("add_2", "torch.add", "mul_7, 5")),
+            "1 operation more: add",
+        ),
+        (
+            operations(("x", "", ""), ("mul_7", "torch.mul", "x, 4"), ("add_9", "torch.add", "mul_7, x")),
+            "the same operations with other arguments: mul(x, 2) → mul(x, 4)",
+        ),
     ],
 )  # fmt: skip
 def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> None:

@@ -9,8 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from fx_explorer.analysis.neighbourhood.around import neighbourhood
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.pictures.neighbourhood.drawing import cut_in_middle, drawn
+from fx_explorer.tui.pictures.neighbourhood.drawing import drawn
 from fx_explorer.tui.pictures.neighbourhood.layout import Box, laid_out
 from tests.analysis.neighbourhood.graphs import random_graph, write_graph
 from tests.sessions import Hand

@@ -7,9 +7,9 @@ from math import ceil
 import pytest
 from rich.cells import cell_len
 
+from fx_explorer.cut_text import cut_cells
 from fx_explorer.tui.panes.lit_text import CELLS_SEEN
 from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.line_painter import cut_cells
 from fx_explorer.tui.widgets.lines.text_layout import WrappedRows, folded
 from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
 from tests.tui.conftest import OpenApp

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, graph_diff
+from fx_explorer.analysis.naming.sizes import SizeNames, has_symbols
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 
@@ -21,7 +22,11 @@ def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
     if not all(graphs):
         return ""
     old, new = (reader.nodes(found[0]) for found in graphs)
-    return difference(old, new)
+    words = difference(old, new)
+    if not has_symbols(words):
+        return words
+    sizes = SizeNames(reader, (before, after))
+    return sizes.in_text(before, sizes.in_text(after, words))
 
 
 def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
@@ -37,9 +42,11 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
         return _counted_differences(old, new)
     pairs = [(row.before, row.after) for row in calls if row.before and row.after]
     numbers = _numbers(before) | _numbers(after)
+    results = {node.name for node in (*before, *after)} - numbers
+    pairs = [(_renamed(a, results), _renamed(b, results)) for a, b in pairs]
     if _numbers(before) != _numbers(after) and all(_unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs):
         return "the graphs are the same; a size or number that was compiled in is an input now"
-    changed = [f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b)]
+    changed = dict.fromkeys(f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b))
     return f"the same operations with other arguments: {listed(changed)}" if changed else "the same operations on other values"
 
 
@@ -56,7 +63,18 @@ def _numbers(nodes: Sequence[model.Node]) -> set[str]:
 
 
 def _unnumbered(node: model.Node, numbers: set[str]) -> str:
-    return re.sub(r"\b[\w.]+\b", lambda word: "#" if word[0] in numbers or word[0][0].isdecimal() else word[0], node.arguments)
+    return _WORD.sub(lambda word: "#" if word[0] in numbers or word[0][0].isdecimal() else word[0], node.arguments)
+
+
+def _renamed(node: model.Node, results: Collection[str]) -> model.Node:
+    """Return the node with its arguments as they are without the numbers that FX tells names apart by: one operation more
+    before it, and each has another one.
+    """
+    renamed = _WORD.sub(lambda word: _NUMBER.sub("", word[0]) if word[0] in results else word[0], node.arguments)
+    return replace(node, arguments=renamed)
+
+
+_WORD, _NUMBER = re.compile(r"\b[\w.]+\b"), re.compile(r"_\d+$")
 
 
 def _is_call(row: DiffRow[model.Node]) -> bool:

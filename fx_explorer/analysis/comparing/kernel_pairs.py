@@ -36,6 +36,10 @@ IN_WORDS: dict[Difference, str] = {
 }
 
 
+ARROW = "  →  "
+"""Stands between the names of a kernel that has another one on either side."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelPair:
     """Two kernels that compute the same, or one that has no counterpart."""
@@ -52,7 +56,7 @@ class KernelPair:
 
     @property
     def name(self) -> str:
-        return "  →  ".join(dict.fromkeys(side.kernel.name for side in (self.left, self.right) if side))
+        return ARROW.join(dict.fromkeys(side.kernel.name for side in (self.left, self.right) if side))
 
     @property
     def is_library_call(self) -> bool:

@@ -1,7 +1,9 @@
 """What a function calls the arguments that a decorator around it takes with ``*args``.
 
 Dynamo compiles the decorator's function, and names its first argument ``L['args'][0]``. Which name the user's own function has
-for it is seen when Dynamo inlines that one, and binds what it is called with to its parameters.
+for it is seen when Dynamo inlines that one, and binds what it is called with to its parameters. torch puts such a function of
+its own (``wrap_inline``, torch/_dynamo/external_utils.py) around what Dynamo may not compile by itself: a module whose
+``forward`` is decorated by ``torch.no_grad()``, a ``functools.partial``, an object with a ``__call__``.
 
 Hook: ``UserFunctionVariable.bind_args`` (torch/_dynamo/variables/functions.py).
 """
@@ -12,12 +14,14 @@ import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._dynamo.variables.lists import TupleVariable
 
-from fx_explorer.capture.recording.function_names import inner_function
+from fx_explorer.capture.recording.function_names import function_within, inner_function
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import name_of
@@ -33,8 +37,9 @@ def argument_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
             root = parent.output.root_tx
             if root.f_code.co_flags & inspect.CO_VARARGS:
                 with recording.noting("the names of arguments", "dynamo"):
-                    if self.fn.__qualname__ == inner_function(root.f_code, root.f_locals):
-                        _keep(recording, _variable_of_arguments(root.f_code), bound)
+                    # ``functools.wraps`` gives what a decorator makes the same name.
+                    if self.fn.__qualname__ == _users_function(root) and "__wrapped__" not in vars(self.fn):
+                        _keep(recording, _handed_on(root.f_code), bound)
             return bound
 
         return bind_args
@@ -42,21 +47,44 @@ def argument_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
     return patched(UserFunctionVariable, "bind_args", make)
 
 
-def _variable_of_arguments(code: types.CodeType) -> str:
-    """Return the name of the variable that holds the arguments without a name: ``args``."""
-    return code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+def _users_function(root: Any) -> str:
+    """Return the qualified name of the function that the one which Dynamo compiles is put around; empty where it is put
+    around none.
+    """
+    if root.f_code is _OF_TORCH:
+        (wrapped,) = root.f_code.co_freevars
+        return function_within(root.f_locals.get(wrapped))
+    return inner_function(root.f_code, root.f_locals)
 
 
-def _keep(recording: Recording, variable: str, bound: dict[str, Any]) -> None:
+_OF_TORCH = wrap_inline(len).__code__
+
+
+def _handed_on(code: types.CodeType) -> tuple[str, ...]:
+    """Return how the sources begin of what a function hands on: what its ``*args`` holds, and of torch's function what the
+    callable within it holds, such as the arguments of a ``partial``.
+    """
+    variable = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+    held = tuple(f"L['{name}']." for name in code.co_freevars) if code is _OF_TORCH else ()
+    return (f"L['{variable}'][", *held)
+
+
+def _keep(recording: Recording, handed_on: tuple[str, ...], bound: dict[str, Any]) -> None:
     name = recording.compilation_name()
     recording.compilation_id(name)
     known = recording.row(name).argument_names or {}
-    named = {
-        source: parameter for parameter, value in bound.items() if (source := _source(value)).startswith(f"L['{variable}'][")
-    }
+    named = {source: parameter for parameter, source in _parameters(bound) if source.startswith(handed_on)}
     # The outermost function that names an argument is the one that the program calls.
     if not named.keys() <= known.keys():
         recording.change_compilation(name, argument_names={**named, **known})
+
+
+def _parameters(bound: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what the function calls each value, ``x`` or ``rest[0]``, with its source; an empty one where it has none."""
+    for parameter, value in bound.items():
+        yield parameter, _source(value)
+        if isinstance(value, TupleVariable):
+            yield from ((f"{parameter}[{at}]", _source(item)) for at, item in enumerate(value.items))
 
 
 def _source(value: Any) -> str:

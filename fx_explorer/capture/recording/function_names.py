@@ -8,11 +8,15 @@ the method of that name leads, by ``__wrapped__``, to the code that is compiled.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
+
+from torch import nn
+from torch._dynamo.external_utils import wrap_inline
 
 _LOCALS = ".<locals>."
 
@@ -35,6 +39,8 @@ def name_of_compiled(code: CodeType) -> str:
         return own
     inner = inner_function(code, _variables(sys._getframe(1), code))
     around = own.split(_LOCALS[:-1])[0].removesuffix(".__init_subclass__").removesuffix(".__set_name__")
+    if around == wrap_inline.__name__:  # torch's, around what it does not compile by itself
+        return inner or own
     return f"{inner} ({around})" if inner else own
 
 
@@ -49,6 +55,34 @@ def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
         ):
             return function.__qualname__
     return ""
+
+
+def function_within(called: object) -> str:
+    """Return the qualified name of the user's function that is run when ``called`` is: that of a ``partial``, the
+    ``forward`` of a module, a ``__call__``, without the decorators around it; empty where it is none of Python's.
+    Nothing of the user's is called for it.
+    """
+    for _ in range(MOST_WRAPPED):
+        found = _one_less(called)
+        if found is None:
+            break
+        called = found
+    return called.__qualname__ if isinstance(called, FunctionType) else ""
+
+
+def _one_less(called: object) -> object:
+    """Return what is run by ``called``; None where it runs by itself."""
+    if isinstance(called, functools.partial):
+        return called.func
+    if isinstance(called, staticmethod | classmethod):
+        return called.__func__
+    if isinstance(called, MethodType):
+        is_call = called.__func__ in (nn.Module._call_impl, nn.Module._wrapped_call_impl)
+        return inspect.getattr_static(called.__self__, "forward", None) if is_call else called.__func__
+    wrapped = inspect.getattr_static(called, "__wrapped__", None)
+    if wrapped is not None or isinstance(called, FunctionType):
+        return wrapped
+    return inspect.getattr_static(type(called), "forward" if isinstance(called, nn.Module) else "__call__", None)
 
 
 def _where_it_stands(function: FunctionType | MethodType, code: CodeType, variables: Mapping[str, Any]) -> Iterator[object]:

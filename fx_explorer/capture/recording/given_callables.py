@@ -87,17 +87,26 @@ def own_name(given: object) -> str:
 
 def _variable(line: str) -> str:
     """Return ``net`` for ``fast = torch.compile(net, …)`` and for ``net.compile()``; empty for an
-    expression or several lines.
+    expression, several lines, or several calls in one.
     """
     try:
         tree = ast.parse(line.strip())
     except SyntaxError:
         return ""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-            of_torch = isinstance(node.func, ast.Name) or ast.unparse(node.func) == "torch.compile"
-            subject = (node.args[0] if node.args else None) if of_torch else getattr(node.func, "value", None)
-            if name == "compile" and isinstance(subject, ast.Name | ast.Attribute):
-                return ast.unparse(subject)
+    subjects = [_subject(node) for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "compile"]
+    if len(subjects) == 1 and isinstance(subjects[0], ast.Name | ast.Attribute):
+        return ast.unparse(subjects[0])
     return ""
+
+
+def _called(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _subject(call: ast.Call) -> ast.expr | None:
+    """Return what is compiled: the first argument of ``torch.compile``, else what the method is called of."""
+    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func) != "torch.compile":
+        return call.func.value
+    return call.args[0] if call.args else None

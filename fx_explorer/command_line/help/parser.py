@@ -5,16 +5,21 @@ follow.
 from __future__ import annotations
 
 import argparse
-import io
-import os
 import re
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from fx_explorer.command_line.tables.columns import is_read_in_colour, width_for
+from fx_explorer.command_line.tables.fitting import fitted
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 EXAMPLES = "examples:\n"
+
+SOURCE_COLUMNS = 128
+"""The columns that the fine print is written in."""
 
 _HEADING = re.compile(r"^(?! )([^\n]{1,70}:)$", re.MULTILINE)
 _USAGE = re.compile(r"^usage:", re.MULTILINE)
@@ -51,7 +56,9 @@ class HelpParser(argparse.ArgumentParser):
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         out = sys.stdout if file is None else file
+        width = width_for(out)
         text = self.format_help()
+        text = fitted(reflowed(text), width) if width and width < SOURCE_COLUMNS else text
         out.write(emphasised(text) if is_read_in_colour(out) else text)
 
 
@@ -68,14 +75,20 @@ def split_examples(epilog: str) -> tuple[str, str]:
     return "\n\n".join(examples), "\n\n".join(one for one in paragraphs if one not in examples)
 
 
+def reflowed(text: str) -> str:
+    """Return the text with the lines of a paragraph joined where they were only broken for want of columns."""
+    lines = text.split("\n")
+    goes_on = (line[:1] not in ("", " ") and _is_full(before, line) for before, line in pairwise(lines))
+    return lines[0] + "".join(f"{' ' if joined else chr(10)}{line}" for joined, line in zip(goes_on, lines[1:], strict=True))
+
+
+def _is_full(line: str, following: str) -> bool:
+    """Return whether the first word of the following line had no room in this one."""
+    return len(line) + 1 + len(following.split(" ", 1)[0]) > SOURCE_COLUMNS
+
+
 def emphasised(text: str) -> str:
     """Return the help with its headings in bold."""
     bold = "\x1b[1m{}\x1b[0m"
     text = _HEADING.sub(lambda found: bold.format(found[1]), text)
     return _USAGE.sub(bold.format("usage:"), text)
-
-
-def is_read_in_colour(out: object) -> bool:
-    """Return whether a person reads it, on a terminal that is to have colours (https://no-color.org)."""
-    is_terminal = isinstance(out, io.TextIOBase) and out.isatty()
-    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

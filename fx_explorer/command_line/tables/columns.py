@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import os
 import shutil
 import textwrap
 from collections.abc import Sequence
 
 from rich.cells import cell_len
-
-from fx_explorer.command_line.help.parser import is_read_in_colour
 
 GAP = 2
 LEAST_PROSE = 24
@@ -21,6 +21,12 @@ def width_for(out: object) -> int | None:
     """Return the columns of the terminal that ``out`` writes to; None where a program reads."""
     is_terminal = getattr(out, "isatty", lambda: False)()
     return shutil.get_terminal_size().columns if is_terminal else None
+
+
+def is_read_in_colour(out: object) -> bool:
+    """Return whether a person reads it, on a terminal that is to have colours (https://no-color.org)."""
+    is_terminal = isinstance(out, io.TextIOBase) and out.isatty()
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def heading(text: str, out: object) -> str:

@@ -6,14 +6,15 @@ import re
 import sys
 import textwrap
 
-from fx_explorer.command_line.tables.columns import LEAST_PROSE, width_for
+from fx_explorer.command_line.tables.columns import INDENT, LEAST_PROSE, width_for
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 def fitted(text: str, width: int | None) -> str:
-    """Return the text with long lines going on under their last column, or under their own indentation.
+    """Return the text with long lines going on under their last column, below themselves where that begins too far to the
+    right, or under their own indentation.
     Without a width, where a program reads, it stays as it is.
     """
     if width is None:
@@ -41,6 +42,10 @@ def _parts(line: str, width: int) -> list[str]:
         return [line]
     begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= width - LEAST_PROSE]
     own = len(line) - len(line.lstrip())
+    too_far = _GAP.search(line, own)
+    if too_far and not begins:
+        below = own + INDENT
+        return [line[: too_far.start()], *_parts(" " * below + line[too_far.end() :], max(width, below + LEAST_PROSE))]
     indent = begins[-1] if begins else min(own, max(0, width - LEAST_PROSE))
     head, prose = line[:indent], line[indent:]
     room = max(1, width - indent)

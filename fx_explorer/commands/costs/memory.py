@@ -17,6 +17,8 @@ from fx_explorer.command_line.capture_options import add_allow_argument, add_cap
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, text_output
+from fx_explorer.command_line.tables.columns import width_for
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 
@@ -93,7 +95,8 @@ def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
     from fx_explorer.report.performance.memory_report import FORMATS, memory_report
 
     report = memory_report(reader, optimizer)
-    sys.stdout.write(FORMATS[format_](report))
+    text = FORMATS[format_](report)
+    sys.stdout.write(fitted(text, width_for(sys.stdout)) if format_ == "text" else text)
     return report.memory.is_known
 
 

@@ -12,6 +12,7 @@ from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 from fx_explorer.analysis.words import first_line, in_file, size, tensor
@@ -31,7 +32,7 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
     parts: list[Part] = [
         ("", marked_code(found.code, found.carets)),
         ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(found, call_time(reader))]),
-        ("Kept for the backward across it", [kept_line(one) for one in found.cost.kept_across]),
+        ("Kept for the backward across it", [kept_line(reader, one) for one in found.cost.kept_across]),
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
@@ -43,14 +44,16 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
 
 
-def kept_line(one: KeptAcross) -> str:
+def kept_line(reader: SessionReader, one: KeptAcross) -> str:
     """Return ``h  f32[4, 8]  128 B  only because it crosses: a graph behind cannot compute it
     again``.
     """
     row = one.kept_behind[0]
+    behind = next(iter(reader.by_ids(model.Compilation, [row.compilation])), None)
     held = size(row.size_bytes) if row.size_bytes else "of unknown size"
-    value = "a size" if row.dtype.startswith("Sym") else tensor(row.dtype, row.shape)
-    what = f"{plain_code(one.source)}  {value}  {held}"
+    shape = SizeNames(reader).in_text(row.compilation, tensor(row.dtype, row.shape))
+    value = "a size" if row.dtype.startswith("Sym") else shape
+    what = f"{plain_code(one.source, behind)}  {value}  {held}"
     if one.crosses and one.is_kept_twice:
         return f"{what}  by the graph before too, as one tensor"
     if one.crosses:

@@ -14,8 +14,9 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
+from fx_explorer.cut_text import cut_cells
 from fx_explorer.highlight import printable
-from fx_explorer.tui.widgets.lines.line_painter import Piece, crop, cut_cells
+from fx_explorer.tui.widgets.lines.line_painter import Piece, crop
 from fx_explorer.tui.widgets.lines.line_view import LineView
 
 Cell = str | Piece | list[Piece]

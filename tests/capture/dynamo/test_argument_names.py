@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 from transformers import BertConfig, BertModel
@@ -119,3 +120,69 @@ def test_a_function_of_ones_own_keeps_its_names(tmp_path: Path) -> None:
     with record(tmp_path / "s.fxs", lambda compiled: compiled(added)(torch.ones(2), torch.ones(2)), backend="eager") as reader:
         assert names_of(reader) is None
         assert {"terms[0]", "terms[1]"} <= checked(reader)
+
+
+class Timed:
+    """A decorator that is a class."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+class Scoring(nn.Module):
+    @torch.no_grad()
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return tokens * mask
+
+
+class Waves:
+    def __call__(self, wave: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+        return wave * gain
+
+    @torch.no_grad()
+    def run(self, signal: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        return signal + noise
+
+
+@torch.inference_mode()
+def infer(prompt: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    return prompt @ table
+
+
+@Timed
+def timed(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return left - right
+
+
+def scaled(value: torch.Tensor, factor: torch.Tensor, *, bias: float) -> torch.Tensor:
+    return value * factor + bias
+
+
+AROUND_WHICH_TORCH_PUTS_A_FUNCTION = {
+    "a decorated forward": (Scoring(), ("tokens", "mask")),
+    "an object that is called": (Waves(), ("wave", "gain")),
+    "a decorated method": (Waves().run, ("signal", "noise")),
+    "a decorated function": (infer, ("prompt", "table")),
+    "a decorator that is a class": (timed, ("left", "right")),
+    "a partial": (functools.partial(scaled, bias=2.0), ("value", "factor")),
+    "an argument of a partial": (functools.partial(scaled, torch.eye(2), bias=2.0), ("value", "factor")),
+    "a partial of a function of many arguments": (functools.partial(added, torch.eye(2)), ("terms[0]", "terms[1]")),
+}
+
+
+@pytest.mark.parametrize("which", AROUND_WHICH_TORCH_PUTS_A_FUNCTION)
+def test_what_torch_does_not_compile_by_itself_has_the_names_of_its_function(tmp_path: Path, which: str) -> None:
+    called, expected = AROUND_WHICH_TORCH_PUTS_A_FUNCTION[which]
+    held = len(called.args) if isinstance(called, functools.partial) else 0
+
+    def program(compiled: Compile) -> None:
+        compiled(called)(*(torch.eye(2) for _ in expected[held:]))
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as reader:
+        checks = [one for one in explained_checks(reader) if one.check.kind == "TENSOR_MATCH"]
+        assert failures(reader) == []
+        assert tuple(one.name for one in checks) == expected

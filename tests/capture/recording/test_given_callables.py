@@ -77,6 +77,7 @@ def test_a_function_around_each_is_counted_by_itself() -> None:
         ("fast = compile(net)(x)", "net (ReLU)"),
         ("y = torch.compile(nn.ReLU())(x)", "ReLU"),
         ("fast = torch.compile(", "ReLU"),
+        ("a = torch.compile(nn.ReLU()); b = torch.compile(other)", "ReLU"),
         ("@torch.compile", "ReLU"),
         ("", "ReLU"),
     ],

@@ -25,7 +25,7 @@ from fx_explorer.capture.dynamo.bytecode.graph_calls import call_offsets, graph_
 from fx_explorer.capture.dynamo.bytecode.instructions import BytecodeInstruction, handled, instructions
 from fx_explorer.capture.dynamo.bytecode.jumps import gutter
 from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
-from fx_explorer.capture.recording.function_names import name_of_compiled
+from fx_explorer.capture.recording.function_names import name_of_compiled, qualified_name
 from fx_explorer.capture.recording.given_callables import is_wrapper
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -80,9 +80,9 @@ def bytecode_hook(recording: Recording) -> Iterator[None]:
     def hook(original: types.CodeType, modified: types.CodeType) -> None:
         with recording.noting("bytecode", "dynamo"):
             name = recording.compilation_name()
-            function = name_of_compiled(original)
-            if not is_wrapper(original.co_filename, function):  # that one has the name of what it was made for
-                recording.change_compilation(name, function=function)
+            # torch's own has the name of what it was made for.
+            if not is_wrapper(original.co_filename, qualified_name(original)):
+                recording.change_compilation(name, function=name_of_compiled(original))
             _add_bytecode(recording, "bytecode_original", original)
             _add_modified(recording, original, modified)
 

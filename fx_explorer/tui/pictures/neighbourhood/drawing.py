@@ -11,11 +11,12 @@ from fx_explorer.analysis.naming.values import result_name
 from fx_explorer.analysis.neighbourhood.around import Neighbourhood
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.words import counted
+from fx_explorer.cut_text import cut_cells, cut_in_middle
 from fx_explorer.highlight import printable
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 from fx_explorer.tui.pictures.neighbourhood.columns import Key
 from fx_explorer.tui.pictures.neighbourhood.layout import Box, Picture
-from fx_explorer.tui.widgets.lines.line_painter import Piece, cut_cells
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 NORTH, EAST, SOUTH, WEST = 1, 2, 4, 8
 
@@ -160,14 +161,3 @@ def box_lines(found: Neighbourhood, key: Key) -> Sequence[Piece]:
     is_computed = node.op.startswith("call_")
     value = value_text(node) or operation(node)
     return ((printable(name), "strong" if is_computed else "muted"), (printable(value), "type" if is_computed else "muted"))
-
-
-def cut_in_middle(text: str, width: int) -> str:
-    """Return a text in at most ``width`` cells: both ends, since the end tells names apart."""
-    cells = cell_len(text)
-    if cells <= width:
-        return text
-    if width < 3:
-        return cut_cells(text, 0, max(0, width))
-    end = width // 2
-    return cut_cells(text, 0, width - 1 - end) + "…" + cut_cells(text, cells - end, cells)

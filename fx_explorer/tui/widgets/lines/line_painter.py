@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from fx_explorer.cut_text import cut_cells
 from fx_explorer.tui.palette import CURSOR, MARKED, Palette
 from fx_explorer.tui.widgets import scroll_track
 
@@ -213,24 +214,6 @@ def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[M
     if cells <= skip + room or room <= 0:
         return crop(pieces, skip, room)
     return [*crop(pieces, skip, room - 1), ("…", "muted", False)]
-
-
-def cut_cells(text: str, start: int, stop: int) -> str:
-    """Return cells ``start`` to ``stop`` of ``text``."""
-    if text.isascii():
-        return text[start:stop]
-    shown: list[str] = []
-    cell = 0
-    for character in text:
-        size = get_character_cell_size(character)
-        if cell >= stop:
-            break
-        if cell >= start and cell + size <= stop:
-            shown.append(character)
-        elif size == 2 and (cell + 1 == start or cell + 1 == stop):
-            shown.append(" ")
-        cell += size
-    return "".join(shown)
 
 
 def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[MatchedPiece]:

@@ -15,8 +15,9 @@ from typing import Protocol
 
 from rich.cells import cell_len
 
+from fx_explorer.cut_text import cut_cells
 from fx_explorer.highlight import TAB_SIZE
-from fx_explorer.tui.widgets.lines.line_painter import Piece, cut_cells
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 CELLS_A_LEVEL = 2
 

@@ -17,6 +17,7 @@ class CallInOrder(NamedTuple):
     call: int
     name: str
     language: str
+    output_code: int
 
 
 def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
@@ -24,7 +25,8 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
     graphs (conditionals, loops) are none: what they run are rows of their own.
     """
     found = reader.query(
-        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, kernel.language "
+        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, kernel.language, "
+        "coalesce(kernel.output_code, 0) "
         "FROM kernel_call JOIN kernel ON kernel.id = kernel_call.kernel "
         "JOIN compilation ON compilation.id = kernel.compilation "
         "WHERE coalesce(kernel.runs, '[]') IN ('[]', '') AND compilation.status != 'restarted' "

@@ -21,6 +21,16 @@ def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
     return _closure(reader, nodes, "parent", "child")
 
 
+def origins_in_graphs(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Return (node, Graph, node of it that it comes from) for these nodes, each in its own graph among them, ascending."""
+    return reader.query(
+        "WITH RECURSIVE up(origin, id) AS (SELECT value, value FROM json_each(?) "
+        "UNION SELECT up.origin, link.parent FROM up JOIN link ON link.child = up.id) "
+        "SELECT up.origin, node.graph, up.id FROM up JOIN node ON node.id = up.id ORDER BY 1, 2, 3",
+        (json_list(nodes),),
+    )
+
+
 def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str) -> frozenset[int]:
     # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole
     # model passes through.

@@ -35,6 +35,27 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
     return [CallInOrder(*row) for row in found]
 
 
+class PlaceOfCall(NamedTuple):
+    """Where generated code calls a kernel, and where it defines it. Lines count from 1; 0 where one is not known."""
+
+    kernel: int
+    call: int
+    output_code: int
+    line: int
+    first_line: int
+    is_generated: bool
+
+
+def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
+    """Return the places of every kernel, call by call."""
+    found = reader.query(
+        "SELECT kernel.id, kernel_call.id, coalesce(kernel.output_code, 0), coalesce(kernel_call.line, 0), "
+        "coalesce(kernel.first_line, 0), coalesce(kernel.artifact, 0) != 0 "
+        "FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id ORDER BY 1, 2"
+    )
+    return [PlaceOfCall(kernel, call, code, line, first, bool(has_code)) for kernel, call, code, line, first, has_code in found]
+
+
 class NodeOfCall(NamedTuple):
     """A node that a call of a kernel computes; call 0: every call of it."""
 

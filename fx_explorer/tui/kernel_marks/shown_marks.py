@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
+from fx_explorer.model import Profile
 from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.kernel_marks.source_gutter import percent
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from fx_explorer.analysis.documents import Document, Place
+    from fx_explorer.analysis.profiles.places import ProfiledPlaces
     from fx_explorer.session import SessionReader
 
 
@@ -33,23 +35,47 @@ def _read_heat(reader: SessionReader) -> SourceHeat:
     return source_heat(reader)
 
 
+def _read_times(reader: SessionReader) -> ProfiledPlaces | None:
+    from fx_explorer.analysis.profiles.places import profiled_places  # not needed where there is no profile
+
+    return profiled_places(reader)
+
+
 class KernelMarks:
     """What panes ask for. The heat of a large session is read beside the screen, once for each time
     that the session grows.
     """
 
-    def __init__(self, widget: Widget, changed: Callable[[], None], takes_long: Callable[[SessionReader], bool]) -> None:
-        """``changed`` is called when the heat is another one. ``takes_long`` says of a session whether it is
-        too large to be read before the next frame.
+    def __init__(
+        self,
+        widget: Widget,
+        changed: Callable[[], None],
+        times_changed: Callable[[], None],
+        takes_long: Callable[[SessionReader], bool],
+        times_take_long: Callable[[SessionReader], bool],
+    ) -> None:
+        """``changed`` is called when the heat is another one, ``times_changed`` when the times of a profile are.
+        ``takes_long`` and ``times_take_long`` say of a session whether it is too large to be read before the next frame.
         """
         self.is_on = True
         self.heat = NO_HEAT
+        self._times: ProfiledPlaces | None = None
+        self._times_changed = times_changed
+        self._renewed_times: Renewed[ProfiledPlaces | None] = Renewed(
+            Beside(widget, "times of places", "read the times of a profile"), self._take_times, self._cannot_read_times
+        )
         self._changed = changed
         self._takes_long = takes_long
+        self._times_take_long = times_take_long
         self._renewed: Renewed[SourceHeat] = Renewed(
             Beside(widget, "kernels of lines", "read which kernels compute each line"), self._take, self._cannot
         )
         self._read_of: tuple[SessionReader, int] | None = None
+
+    @property
+    def times(self) -> ProfiledPlaces | None:
+        """Return the times of the session's profile at every place; None without one, and while kernels are not marked."""
+        return self._times if self.is_on else None
 
     def lines_of(self, document: Document) -> Mapping[int, LineHeat]:
         """Return the lines of a source file that kernels compute; none while kernels are not marked."""
@@ -61,11 +87,14 @@ class KernelMarks:
         if self.is_on and of != self._read_of:
             self._read_of = of
             self._renewed.renew(reader, _read_heat, takes_long=self._takes_long(reader))
+            if self._times is not None or reader.has(Profile):
+                self._renewed_times.renew(reader, _read_times, takes_long=self._times_take_long(reader))
 
     def forget(self) -> None:
         """Forget the session, which is about to be closed."""
         self._renewed.forget()
-        self._read_of, self.heat = None, NO_HEAT
+        self._renewed_times.forget()
+        self._read_of, self.heat, self._times = None, NO_HEAT, None
 
     def legend(self, document: Document) -> str:
         """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is estimated;
@@ -89,3 +118,11 @@ class KernelMarks:
 
     def _cannot(self) -> None:
         self._take(NO_HEAT)
+
+    def _take_times(self, times: ProfiledPlaces | None) -> None:
+        if times != self._times:
+            self._times = times
+            self._times_changed()
+
+    def _cannot_read_times(self) -> None:
+        self._take_times(None)

@@ -11,26 +11,27 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 
-from fx_explorer.analysis.documents import Document, Place, text_of
+from fx_explorer.analysis.documents import OF_GRAPHS, Document, Place, text_of
 from fx_explorer.analysis.graph_code.code import GraphText
 from fx_explorer.analysis.kernels.kernel_documents import is_level
 from fx_explorer.analysis.overview.line_events import LineEvent, line_events
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.highlight import printable
-from fx_explorer.model import Graph
+from fx_explorer.model import Graph, Kernel
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.assembly.machine_column import FEW_LINES, has_words, layout_of, machine_column
 from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
+from fx_explorer.tui.kernel_marks.profiled_lines import TIME_CELLS, definition_line, time_in_code, time_in_graph
 from fx_explorer.tui.kernel_marks.source_gutter import source_gutter
 from fx_explorer.tui.kernel_marks.text_kernels import OutputCodeKernels, kernel_of_text, one_kernel
 from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows, columns_of
+from fx_explorer.tui.selection.graph_rows import COLUMNS, TIME_TITLE, GraphRows, columns_of, time_cell
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, SortedLines, code_of, dearest_first, lines_in
 from fx_explorer.tui.status.old_files import MARK, OldFiles
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
@@ -43,6 +44,7 @@ from fx_explorer.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.heat.line_heat import LineHeat
+    from fx_explorer.analysis.profiles.places import ProfiledPlaces
     from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
     from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
@@ -52,6 +54,11 @@ COLOURED_AT_ONCE = 5_000
 """Lines of output code whose kernels are read before the next frame; of more they are read beside the
 screen.
 """
+
+SORTED_AT_ONCE = 2_000
+"""Nodes that are sorted before the next frame; more are sorted beside the screen."""
+
+SORTED_WORDS = "dearest first"
 
 FEW_BLOCKS, MANY_BLOCKS = 1, 3
 """So many kernels of a line have a block in the gutter: the dearest alone, and more in a wide pane."""
@@ -112,6 +119,9 @@ class Pane(TellsUnreadable, Vertical):
         self._notice = OneLine(classes="pane-notice")
         self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
         self._output_code: Beside[OutputCodeKernels] = Beside(self, "kernels of lines", "read which kernel each line is of")
+        self._sorting: Beside[list[int]] = Beside(self, "sort nodes", "sort the nodes of a graph")
+        self._is_sorted = False
+        """Whether the rows of a graph stand by their times in a profile, the dearest first."""
         self._column: Beside[Mapping[int, Piece]] = Beside(self, "machine words", "read the control bits of SASS")
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
@@ -207,7 +217,10 @@ class Pane(TellsUnreadable, Vertical):
         self.stop_writing()
         self._column.stop()
         self._output_code.stop()
+        self._sorting.stop()
         had_focus = self.body.has_focus
+        stays_sorted = self._is_sorted and document == self.document
+        self._is_sorted = False
         self.document = document
         self._region = region if document and document.kind == "graph" else None
         self._shown = lines_in(reader, document, region) if document else EVERY_LINE
@@ -220,6 +233,8 @@ class Pane(TellsUnreadable, Vertical):
         elif document and document.kind == "graph":
             self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
             self._load_rows(reader, document, self._shown.row_of(line))
+            if stays_sorted:
+                self._sort(line)
         elif document:
             self._code.placeholder = "The text is empty."
             self._load_text(text_of(reader, document), document.language, line)
@@ -247,9 +262,108 @@ class Pane(TellsUnreadable, Vertical):
         self._picture.load(reader, reader.get(Graph, document.id), line)
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
-        columns = columns_of(reader, has_fates=self.fates is not None, marks_kernels=self._marks.is_on)
-        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=self._marks.is_on)
+        times, marks_kernels = self._times_of_rows(), self._marks.is_on
+        columns = columns_of(
+            reader,
+            has_fates=self.fates is not None,
+            marks_kernels=marks_kernels,
+            has_times=times is not None,
+            is_sorted=self._is_sorted,
+        )
+        nodes = times.nodes if times else None
+        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=marks_kernels, times=nodes)
         self._rows.load(rows, columns, line=row)
+
+    # times of a profile
+
+    def _times_of_rows(self) -> ProfiledPlaces | None:
+        """Return the times of the graph that is shown as rows; None where none of its nodes has one."""
+        times, document = self._marks.times, self.document
+        return times if times and document and document.kind == "graph" and document.id in times.graphs else None
+
+    def sort_by_time(self) -> bool:
+        """Show the rows of the graph by their times in a profile, with the cursor on the dearest; or as the graph has
+        them again, with the cursor on the same node. Returns whether the pane shows times of nodes as rows.
+        """
+        if self._times_of_rows() is None or self.body is not self._rows or self._reader is None or self.document is None:
+            return False
+        if self._is_sorted:
+            line, lit = self._line_of(self.body.cursor), self._lit
+            self._is_sorted = False
+            self._shown = lines_in(self._reader, self.document, self._region)
+            self._shown = self._shown.opened() if self._shown.folds(line) else self._shown
+            self._load_rows(self._reader, self.document, self._shown.row_of(line))
+            self.show_links(lit)
+        elif not self._sorting.is_busy:
+            self._sort()
+        return True
+
+    def _sort(self, line: int | None = None) -> None:
+        """Sort the rows by their times, those of a large graph beside the screen. The cursor goes to a line of the
+        document; for None to the first row, which the other panes follow.
+        """
+        times, reader, document = self._times_of_rows(), self._reader, self.document
+        if times is None or reader is None or document is None:
+            return
+        graph = reader.get(Graph, document.id)
+        shown = self._shown.opened().lines
+        positions = range(graph.node_count) if shown is None else shown
+        if len(positions) <= SORTED_AT_ONCE:
+            self._show_sorted(dearest_first(graph, positions, times.nodes), line)
+            return
+
+        def take(made: Made[list[int]]) -> None:
+            made.reader.close()
+            self._show_sorted(made.value, line)
+
+        self._sorting.begin(reader.path, lambda _: dearest_first(graph, positions, times.nodes), take, lambda _: None)
+
+    def _show_sorted(self, lines: list[int], line: int | None) -> None:
+        if self._reader is None or self.document is None:
+            return
+        lit, self._is_sorted, self._shown = self._lit, True, SortedLines(lines)
+        self._load_rows(self._reader, self.document, 0 if line is None else self._shown.row_of(line))
+        self.show_links(lit)
+        if line is None and self.place:
+            self.post_message(self.Moved(self, self.place))
+
+    def _show_times(self) -> None:
+        """Show the times of a profile before the lines of generated code, and of a graph as a text."""
+        times, document, reader = self._marks.times, self.document, self._reader
+        if times is None or document is None or reader is None or self._shown.lines is not None:
+            return
+        if document.kind == "artifact" and document.stage == "output_code":
+            calls, definitions = times.calls.get(document.id, {}), times.definitions.get(document.id, {})
+            if calls or definitions:
+                self._code.annotate_by(partial(time_in_code, calls, definitions), TIME_CELLS)
+        elif self._kernel in times.kernels:
+            line = definition_line(self._code.text, reader.get(Kernel, self._kernel).name)
+            time = time_cell(times.kernels[self._kernel])
+            self._code.annotate_by(lambda at: time if at == line else None, TIME_CELLS)
+        elif (document.kind == "code" or document.kind == "table") and document.id in times.graphs:
+            text = graph_texts.written_text(reader, document)
+            self._code.annotate_by(partial(time_in_graph, times.nodes, text), TIME_CELLS)
+
+    @property
+    def _time_words(self) -> str:
+        """Say what all that the pane shows took in the profile: ``profiled 812 µs``; empty where that is not known."""
+        times, document = self._marks.times, self.document
+        if times is None or document is None or self.picture:
+            return ""
+        time = None
+        if document.kind in OF_GRAPHS:
+            time = times.graphs.get(document.id)
+        elif document.kind == "artifact":
+            time = times.kernels.get(self._kernel) or times.output_codes.get(document.id)
+        else:
+            return ""
+        order = f" · {SORTED_WORDS}" if self._is_sorted else ""
+        return f"profiled {time.in_words}{order}" if time else ""
+
+    def on_row_list_heading_picked(self, event: RowList.HeadingPicked) -> None:
+        event.stop()
+        if event.view.title_of(event.column) == TIME_TITLE:
+            self.sort_by_time()
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
         """Write the text of a large graph beside the screen, and call ``done`` when ``show`` has it at
@@ -358,9 +472,10 @@ class Pane(TellsUnreadable, Vertical):
         document, reader = self.document, self._reader
         self._output_code.stop()
         self._kernel = 0
-        if document is None or reader is None or document.kind != "artifact" or not self._marks.is_on:
+        if document is None or reader is None or not self._marks.is_on:
             return
         self._kernel = kernel_of_text(reader, document)
+        self._show_times()
         if self._kernel:
             self._code.colour_numbers(one_kernel(self._kernel))
         elif document.stage == "output_code" and document.line_count <= COLOURED_AT_ONCE:
@@ -384,8 +499,10 @@ class Pane(TellsUnreadable, Vertical):
             return
         if self.document.kind == "source":
             self.annotate(self._reader)
-        elif self.document.kind == "artifact":
+        elif self.body is self._code:
             self._code.colour_numbers(None)
+            if self._shown.lines is None:
+                self._code.annotate({})
             self._colour_text()
         elif self.body is self._rows:
             lit, line = self._lit, self._line_of(self.body.cursor)
@@ -507,6 +624,8 @@ class Pane(TellsUnreadable, Vertical):
             title = Content(f"#{self._kernel} ") + title
         elif self.document and (legend := self._marks.legend(self.document)):
             title += Content(f" · {legend}")
+        if words := self._time_words:
+            title += Content(f" · {words}")
         self._title.show(title, self.position)
 
     @property

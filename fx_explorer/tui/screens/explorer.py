@@ -49,6 +49,10 @@ LINES_AT_ONCE = 1_000
 
 WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
 WORDS_OF_ROWS = "Only rows with these words, of any column"
+NOT_SORTED = (
+    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown as rows by its times, where a profile "
+    "(--profile) has any."
+)
 
 
 class Explorer(ExplorerFrame):
@@ -277,10 +281,14 @@ class Explorer(ExplorerFrame):
 
     @conversation("sort rows", "choose the column to sort by")
     async def action_sort_rows(self) -> None:
-        """Sort the table on screen by a column that the user chooses."""
+        """Sort the table on screen by a column that the user chooses; the graph of the focused pane by its times in a
+        profile.
+        """
         pane = self.table
         if pane is None:
-            self.notify("Only tables can be sorted: the kernels (6), for example.")
+            graph = self.linked.active if self.view == "source" else None
+            if graph is None or not graph.sort_by_time():
+                self.notify(NOT_SORTED)
             return
         sort = pane.sort
         choices = [

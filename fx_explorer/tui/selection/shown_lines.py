@@ -19,6 +19,7 @@ from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.kernel_ir.directives import Run
+    from fx_explorer.analysis.profiles.places import PlaceTime
 
 
 class ShownLines:
@@ -116,6 +117,26 @@ class FoldedDirectives(ShownLines):
 
     def opened(self) -> ShownLines:
         return ShownLines(self._every)
+
+
+class SortedLines(ShownLines):
+    """Shows lines in another order than the document's."""
+
+    def __init__(self, lines: Sequence[int]) -> None:
+        super().__init__(lines)
+
+    def row_of(self, line: int) -> int:
+        """Return where a line is shown; the first row for a hidden one."""
+        return self._rows.get(line, 0)
+
+
+def dearest_first(graph: Graph, lines: Sequence[int], times: Mapping[int, PlaceTime]) -> list[int]:
+    """Return lines of a graph by the time of the node there, the dearest first. Those without a time come behind, as the
+    graph has them.
+    """
+    first = graph.first_node
+    seconds = {line: times[first + line].seconds for line in lines if first + line in times}
+    return [*sorted(seconds, key=lambda line: -seconds[line]), *(line for line in lines if line not in seconds)]
 
 
 FEWEST_FOLDED = 6

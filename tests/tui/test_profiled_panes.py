@@ -11,7 +11,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.documents import document_of, node_at, text_of
 from fx_explorer.analysis.profiles.figures import profile_figures
-from fx_explorer.analysis.profiles.places import ProfiledPlaces, profiled_places
+from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces, graph_times, profiled_places
 from fx_explorer.tui.panes import pane as panes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.widgets.lines.code_view import CodeView
@@ -44,6 +44,12 @@ def places_of(driver: Driver) -> ProfiledPlaces:
     return found
 
 
+def times_of(driver: Driver, pane: Pane) -> GraphTimes:
+    assert pane.document
+    graph = driver.explorer.reader.get(model.Graph, pane.document.id)
+    return graph_times(driver.explorer.reader, graph, places_of(driver))
+
+
 async def graph_pane(driver: Driver) -> Pane:
     """Go to the forward graph, whose column is there."""
     await driver.press("2", "tab")
@@ -60,8 +66,8 @@ async def test_a_graph_has_a_column_whose_sum_is_in_its_title(gpt2: Path, open_a
         assert pane.document
         graph = driver.explorer.reader.get(model.Graph, pane.document.id)
         of_graph = [one for one in figures.nodes if one.node.graph == graph.id]
-        assert f"profiled {places_of(driver).graphs[graph.id].in_words}" in driver.screen
-        assert sum(one.seconds for one in of_graph) == pytest.approx(places_of(driver).graphs[graph.id].seconds)
+        assert f"profiled {times_of(driver, pane).whole.in_words}" in driver.screen
+        assert sum(one.seconds for one in of_graph) == pytest.approx(times_of(driver, pane).whole.seconds)
         dearest = of_graph[0]
         pane.move_to(dearest.node.position)
         await driver.settle()
@@ -73,19 +79,16 @@ async def test_a_graph_has_a_column_whose_sum_is_in_its_title(gpt2: Path, open_a
 async def test_the_sort_key_puts_the_dearest_first_and_takes_it_back_on_the_same_node(gpt2: Path, open_app: OpenApp) -> None:
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
-        assert pane.document
-        times = places_of(driver).nodes
+        times = times_of(driver, pane)
         rows = pane.body.line_count
         await driver.press("less_than_sign")
         assert "profiled ▼" in titles(pane)[0]
-        graph = driver.explorer.reader.get(model.Graph, pane.document.id)
-        of_graph = [times[one].seconds for one in range(graph.first_node, graph.first_node + graph.node_count) if one in times]
-        assert times[node_under(driver, pane).id].seconds == max(of_graph)
+        assert times.seconds[node_under(driver, pane).position] == max(times.seconds)
         shown = []
         for _ in range(40):
-            shown.append(times[node_under(driver, pane).id].seconds)
+            shown.append(times.seconds[node_under(driver, pane).position])
             await driver.pilot.press("down")
-        assert shown == sorted(of_graph, reverse=True)[:40]
+        assert shown == sorted(times.seconds, reverse=True)[:40]
         await driver.settle()
         node = node_under(driver, pane)
         await driver.press("less_than_sign")
@@ -128,20 +131,21 @@ async def test_a_click_on_the_heading_sorts_and_other_headings_do_not(gpt2: Path
         assert "profiled ▼" in titles(pane)[0]
 
 
-async def test_a_large_graph_is_sorted_beside_the_screen(
+async def test_a_large_graph_is_read_and_sorted_beside_the_screen(
     gpt2: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(panes, "READ_AT_ONCE", 10)
     monkeypatch.setattr(panes, "SORTED_AT_ONCE", 10)
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
+        node = node_under(driver, pane)
         await driver.press("less_than_sign")
         await driver.until(lambda: "profiled ▼" in titles(pane)[0])
-        times = places_of(driver).nodes
-        assert times[node_under(driver, pane).id].seconds == max(
-            times[one.id].seconds
-            for one in driver.explorer.reader.rows(model.Node, graph=pane.document.id)
-            if one.id in times  # type: ignore[union-attr]
-        )
+        seconds = times_of(driver, pane).seconds
+        assert seconds[node_under(driver, pane).position] == max(seconds)
+        pane.move_to(node.position)
+        await driver.press("less_than_sign")
+        assert node_under(driver, pane) == node
 
 
 async def test_hidden_marks_hide_the_times_and_the_order_stays(gpt2: Path, open_app: OpenApp) -> None:
@@ -214,7 +218,9 @@ async def test_a_graph_as_code_has_the_times_before_its_lines(gpt2: Path, open_a
             await driver.press("comma")
             assert isinstance(pane.body, CodeView)
             assert node_under(driver, pane) == node
-            assert gutter(pane, pane.body.cursor) == places_of(driver).nodes[node.id].in_words
+            time = times_of(driver, pane).of_node(node.id)
+            assert time
+            assert gutter(pane, pane.body.cursor) == time.in_words
         await driver.press("less_than_sign")
         assert "Tables can be sorted" in driver.screen
 

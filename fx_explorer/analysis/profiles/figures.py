@@ -14,7 +14,7 @@ from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import ModuleRow, module_tree
 from fx_explorer.analysis.profiles.timed_calls import timed_calls
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.profiles import NodeOfCall
+from fx_explorer.session.queries.profiles import lines_of_nodes
 from fx_explorer.session.queries.sources import source_paths
 
 
@@ -127,15 +127,17 @@ class _Shares:
         self._lines: dict[tuple[int, int], dict[bool, float]] = {}
         self.at_node_s = self.at_line_s = 0.0
         backward = {row.id for row in reader.by_ids(model.Kernel, known) if row.direction == "backward"}
-        for call in timed_calls(reader, known):
+        calls = [*timed_calls(reader, known)]
+        self._line_of = lines_of_nodes(reader, {node for call in calls for node in call.nodes})
+        for call in calls:
             self._add(call.nodes, call.seconds, call.kernel in backward)
 
-    def _add(self, nodes: Sequence[NodeOfCall], seconds: float, is_backward: bool) -> None:
+    def _add(self, nodes: Sequence[int], seconds: float, is_backward: bool) -> None:
         self.at_node_s += seconds if nodes else 0.0
-        for one in nodes:
-            known_s, among = self._nodes.get(one.node, (0.0, 0))
-            self._nodes[one.node] = (known_s + seconds / len(nodes), max(among, len(nodes)))
-        lines = [(one.file, one.line) for one in nodes if one.file and one.line]
+        for node in nodes:
+            known_s, among = self._nodes.get(node, (0.0, 0))
+            self._nodes[node] = (known_s + seconds / len(nodes), max(among, len(nodes)))
+        lines = [self._line_of[node] for node in nodes if node in self._line_of]
         self.at_line_s += seconds if lines else 0.0
         for line in lines:
             sums = self._lines.setdefault(line, {False: 0.0, True: 0.0})

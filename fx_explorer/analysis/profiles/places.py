@@ -1,5 +1,5 @@
-"""The time of a profile at each place that a pane shows: at the operations of every graph, at the lines of generated code
-that call or define a kernel, and at whole kernels.
+"""The time of a profile at each place that a pane shows: at the lines of generated code that call or define a kernel, at
+whole kernels, and at the operations of a graph.
 
 A kernel's time is shared among its operations in equal parts, as everywhere (``timed_calls.py``). In an earlier graph each
 of these has come from operations of that graph, among which its part is shared again. So in each graph the times of its
@@ -8,14 +8,16 @@ operations add up to those of the kernels that were made of it, and no time is i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fx_explorer import model
 from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.profiles.timed_calls import TimedCall, timed_calls
+from fx_explorer.analysis.profiles.timed_calls import timed_calls
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.links import origins_in_graphs
+from fx_explorer.session.queries.links import computed_from
 from fx_explorer.session.queries.profiles import places_of_calls
 
 SHARED, SIMILAR, PART = "~", "≈", "÷"
@@ -23,27 +25,33 @@ SHARED, SIMILAR, PART = "~", "≈", "÷"
 kernel that computes other operations, too.
 """
 
-WHOLE = 1 - 1e-9
+SIGNS = ("", SHARED, SIMILAR, SHARED + SIMILAR, PART, SHARED + PART, SIMILAR + PART, SHARED + SIMILAR + PART)
+"""By the sum of 1, 2 and 4 for what they are made of."""
 
-NODES_AT_ONCE = 5_000
-"""Operations whose origins are looked up in one question to the session, so that no answer is large."""
+IS_PART = SIGNS.index(PART)
+
+WHOLE = 1 - 1e-9
 
 
 @dataclass(slots=True)
 class PlaceTime:
-    """The time at one place. ``sign`` says where it is not surely all that this place took."""
+    """The time at one place. ``signs`` says where it is not surely all that this place took."""
 
     seconds: float = 0.0
-    sign: str = ""
+    signs: int = 0
+    """Index in SIGNS."""
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.signs]
 
     @property
     def in_words(self) -> str:
-        return f"{self.sign} {run_time(self.seconds)}" if self.sign else run_time(self.seconds)
+        return f"{self.sign} {run_time(self.seconds)}" if self.signs else run_time(self.seconds)
 
-    def add(self, seconds: float, sign: str) -> None:
+    def add(self, seconds: float, signs: int) -> None:
         self.seconds += seconds
-        if sign and sign not in self.sign:
-            self.sign = "".join(one for one in (SHARED, SIMILAR, PART) if one in self.sign + sign)
+        self.signs |= signs
 
 
 Times = dict[int, PlaceTime]
@@ -51,18 +59,15 @@ Times = dict[int, PlaceTime]
 
 @dataclass(slots=True)
 class ProfiledPlaces:
-    """All places of a session that have a time in its last profile."""
+    """The places of generated code that have a time in the session's last profile."""
 
-    nodes: Times = field(default_factory=dict)
-    """Node → its time, in graphs of all stages."""
-    graphs: Times = field(default_factory=dict)
-    """Graph → the sum of its operations."""
+    known: Mapping[int, ProfiledKernel]
     kernels: Times = field(default_factory=dict)
     """Kernel → the sum of its calls."""
-    calls: dict[int, Times] = field(default_factory=dict)
-    """Output code (an Artifact) → line from 0 → the time of the calls on that line."""
     output_codes: Times = field(default_factory=dict)
-    """Output code → the sum of its calls."""
+    """Output code (an Artifact) → the sum of its calls."""
+    calls: dict[int, Times] = field(default_factory=dict)
+    """Output code → line from 0 → the time of the calls on that line."""
     definitions: dict[int, Times] = field(default_factory=dict)
     """Output code → line from 0 where the code of a kernel begins → the sum of its calls."""
 
@@ -72,74 +77,63 @@ def profiled_places(reader: SessionReader) -> ProfiledPlaces | None:
     if last_profile(reader) is None:
         return None
     with reader.snapshot():
-        found, known = ProfiledPlaces(), profiled_kernels(reader)
-        for some in _slices(timed_calls(reader, known)):
-            _add_nodes(reader, found, some, known)
-        _add_lines(reader, found, known)
+        found = ProfiledPlaces(profiled_kernels(reader))
+        for place in places_of_calls(reader):
+            time = found.known.get(place.kernel)
+            if time is None:
+                continue
+            signs = _signs_of(time)
+            if place.kernel not in found.kernels:
+                whole = found.kernels[place.kernel] = PlaceTime(time.seconds, signs)
+                if place.is_generated and place.first_line:
+                    found.definitions.setdefault(place.output_code, {})[place.first_line - 1] = whole
+            if place.line and place.call in time.calls:
+                lines = found.calls.setdefault(place.output_code, {})
+                for sums, at in ((lines, place.line - 1), (found.output_codes, place.output_code)):
+                    sums.setdefault(at, PlaceTime()).add(time.calls[place.call], signs)
         return found
 
 
-def _sign_of(time: ProfiledKernel) -> str:
-    return SHARED if time.shared_s else SIMILAR if time.is_similar else ""
+def _signs_of(time: ProfiledKernel) -> int:
+    return SIGNS.index(SHARED if time.shared_s else SIMILAR if time.is_similar else "")
 
 
-# operations
+@dataclass(frozen=True, slots=True)
+class GraphTimes:
+    """The times of the nodes of one graph, by position: 9 bytes each, since a graph may have 100,000."""
+
+    first_node: int
+    seconds: array[float]
+    signs: bytearray
+    """Indices in SIGNS."""
+    whole: PlaceTime
+    """What all of them took."""
+
+    def at(self, position: int) -> PlaceTime | None:
+        """Return the time of the node at a position; None where it has none."""
+        seconds = self.seconds[position] if 0 <= position < len(self.seconds) else 0.0
+        return PlaceTime(seconds, self.signs[position]) if seconds else None
+
+    def of_node(self, node: int) -> PlaceTime | None:
+        return self.at(node - self.first_node)
 
 
-def _slices(calls: Iterator[TimedCall]) -> Iterator[list[TimedCall]]:
-    some: list[TimedCall] = []
-    nodes = 0
-    for call in calls:
-        some.append(call)
-        nodes += len(call.nodes)
-        if nodes >= NODES_AT_ONCE:
-            yield some
-            some, nodes = [], 0
-    yield some
-
-
-def _add_nodes(
-    reader: SessionReader, found: ProfiledPlaces, calls: Sequence[TimedCall], known: Mapping[int, ProfiledKernel]
-) -> None:
-    origins: dict[int, dict[int, list[int]]] = {}
-    for node, graph, origin in origins_in_graphs(reader, {one.node for call in calls for one in call.nodes}):
-        origins.setdefault(node, {}).setdefault(graph, []).append(origin)
-    for call in calls:
-        sign = _sign_of(known[call.kernel])
-        for graph, parts in _parts(call, origins).items():
-            for node, part in parts.items():
-                found.nodes.setdefault(node, PlaceTime()).add(call.seconds * part, sign + PART * (part < WHOLE))
-            found.graphs.setdefault(graph, PlaceTime()).add(call.seconds * sum(parts.values()), sign)
-
-
-def _parts(call: TimedCall, origins: Mapping[int, Mapping[int, Sequence[int]]]) -> dict[int, dict[int, float]]:
-    """Return graph → operation → its part of a call, of 1. An operation whose kernel is this one is no origin of
-    others in its own graph.
-    """
-    found: dict[int, dict[int, float]] = {}
-    for one in call.nodes:
-        for graph, nodes in origins.get(one.node, {}).items():
-            shared = [one.node] if one.node in nodes else nodes
-            parts = found.setdefault(graph, {})
-            for node in shared:
-                parts[node] = parts.get(node, 0.0) + 1 / len(call.nodes) / len(shared)
+def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlaces) -> GraphTimes:
+    """Return the times of a graph's nodes: of those that kernels compute, and of those that these came from."""
+    first, count = graph.first_node, graph.node_count
+    found = GraphTimes(first, array("d", bytes(8 * count)), bytearray(count), PlaceTime())
+    with reader.snapshot():
+        origins = computed_from(reader, first, count)
+        for call in timed_calls(reader, places.known, graph.compilation):
+            signs, parts = _signs_of(places.known[call.kernel]), dict[int, float]()
+            for node in call.nodes:
+                # An operation of this graph that a kernel computes has come from no other one of it.
+                shared = [node] if first <= node < first + count else origins.get(node, [])
+                for one in shared:
+                    parts[one - first] = parts.get(one - first, 0.0) + 1 / len(call.nodes) / len(shared)
+            for at, part in parts.items():
+                found.seconds[at] += call.seconds * part
+                found.signs[at] |= signs | IS_PART * (part < WHOLE)
+            if parts:
+                found.whole.add(call.seconds * sum(parts.values()), signs)
     return found
-
-
-# lines
-
-
-def _add_lines(reader: SessionReader, found: ProfiledPlaces, known: Mapping[int, ProfiledKernel]) -> None:
-    for place in places_of_calls(reader):
-        time = known.get(place.kernel)
-        if time is None:
-            continue
-        sign = _sign_of(time)
-        if place.kernel not in found.kernels:
-            found.kernels[place.kernel] = PlaceTime(time.seconds, sign)
-            if place.is_generated and place.first_line:
-                found.definitions.setdefault(place.output_code, {})[place.first_line - 1] = found.kernels[place.kernel]
-        if place.line and place.call in time.calls:
-            lines = found.calls.setdefault(place.output_code, {})
-            for sums, at in ((lines, place.line - 1), (found.output_codes, place.output_code)):
-                sums.setdefault(at, PlaceTime()).add(time.calls[place.call], sign)

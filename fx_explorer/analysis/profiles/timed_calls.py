@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.profiles import NodeOfCall, nodes_of_calls
+from fx_explorer.session.queries.profiles import nodes_of_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +19,20 @@ class TimedCall:
     kernel: int
     call: int
     seconds: float
-    nodes: tuple[NodeOfCall, ...]
+    nodes: tuple[int, ...]
     """The operations that it computes, each once; none where that is not known."""
 
 
-def timed_calls(reader: SessionReader, known: Mapping[int, ProfiledKernel]) -> Iterator[TimedCall]:
-    """Yield the calls of the kernels ``known``."""
-    computed: dict[int, dict[int, list[NodeOfCall]]] = {}
-    for one in nodes_of_calls(reader):
-        if one.kernel in known:
-            computed.setdefault(one.kernel, {}).setdefault(one.call, []).append(one)
-    for kernel, times in known.items():
+def timed_calls(
+    reader: SessionReader, known: Mapping[int, ProfiledKernel], compilation: int | None = None
+) -> Iterator[TimedCall]:
+    """Yield the calls of the kernels ``known``; those without operations, too, unless only a compilation's are asked for."""
+    computed: dict[int, dict[int, list[int]]] = {}
+    for kernel, call, node in nodes_of_calls(reader, compilation):
+        if kernel in known:
+            computed.setdefault(kernel, {}).setdefault(call, []).append(node)
+    for kernel in known if compilation is None else computed:
         of_calls = computed.get(kernel, {})
-        for call, seconds in times.calls.items():
+        for call, seconds in known[kernel].calls.items():
             nodes = [*of_calls.get(0, ()), *(of_calls.get(call, ()) if call else ())]
-            yield TimedCall(kernel, call, seconds, tuple({one.node: one for one in reversed(nodes)}.values())[::-1])
+            yield TimedCall(kernel, call, seconds, tuple(dict.fromkeys(nodes)))

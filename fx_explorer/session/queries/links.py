@@ -21,14 +21,26 @@ def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
     return _closure(reader, nodes, "parent", "child")
 
 
-def origins_in_graphs(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Return (node, Graph, node of it that it comes from) for these nodes, each in its own graph among them, ascending."""
-    return reader.query(
-        "WITH RECURSIVE up(origin, id) AS (SELECT value, value FROM json_each(?) "
-        "UNION SELECT up.origin, link.parent FROM up JOIN link ON link.child = up.id) "
-        "SELECT up.origin, node.graph, up.id FROM up JOIN node ON node.id = up.id ORDER BY 1, 2, 3",
-        (json_list(nodes),),
-    )
+NODES_AT_ONCE = 20_000
+"""Nodes of which is asked in one question to the session, so that no answer is large."""
+
+
+def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, list[int]]:
+    """Return a node that generated code computes → the nodes among these ``count`` that it comes from, itself not among
+    them.
+    """
+    found: dict[int, list[int]] = {}
+    for start in range(first, first + count, NODES_AT_ONCE):
+        pairs = reader.query(
+            "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE parent >= ? AND parent < ? "
+            "UNION SELECT down.origin, link.child FROM down JOIN link ON link.parent = down.id) "
+            "SELECT origin, id FROM down WHERE EXISTS (SELECT 1 FROM line_node WHERE line_node.node = down.id)",
+            (start, min(start + NODES_AT_ONCE, first + count)),
+        )
+        for origin, node in pairs:
+            if origin != node:
+                found.setdefault(node, []).append(origin)
+    return found
 
 
 def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str) -> frozenset[int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from fx_explorer.session.queries.sql import computed_nodes
+from fx_explorer.session.queries.sql import computed_nodes, json_list
 from fx_explorer.session.reader import SessionReader
 
 
@@ -56,20 +57,20 @@ def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
     return [PlaceOfCall(kernel, call, code, line, first, bool(has_code)) for kernel, call, code, line, first, has_code in found]
 
 
-class NodeOfCall(NamedTuple):
-    """A node that a call of a kernel computes; call 0: every call of it."""
+def nodes_of_calls(reader: SessionReader, compilation: int | None = None) -> list[tuple[int, int, int]]:
+    """Return (kernel, call of it, node that this computes), ascending; call 0 stands for every call. ``compilation``: only
+    kernels of that.
+    """
+    condition, values = ("", ()) if compilation is None else ("kernel.compilation = ?", (compilation,) * 2)
+    computed = computed_nodes(with_calls=True, condition=condition)
+    return reader.query(f"SELECT kernel, call, computed FROM {computed} ORDER BY 1, 2, 3", values)
 
-    kernel: int
-    call: int
-    node: int
-    file: int
-    line: int
 
-
-def nodes_of_calls(reader: SessionReader) -> list[NodeOfCall]:
-    """Return the nodes that the calls of each kernel compute, with the user's innermost line of each (0: none)."""
+def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """Return node → (SourceFile, line) of the user's innermost line, for those of these nodes that have one."""
     found = reader.query(
-        f"SELECT kernel, call, node.id, node.file, node.line FROM {computed_nodes(with_calls=True)} "
-        "JOIN node ON node.id = computed ORDER BY 1, 2, 3"
+        "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
+        "WHERE node.file AND node.line",
+        (json_list(nodes),),
     )
-    return [NodeOfCall(*row) for row in found]
+    return {node: (file, line) for node, file, line in found}

@@ -10,7 +10,7 @@ from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.graph_code.code import GraphText
-    from fx_explorer.analysis.profiles.places import PlaceTime
+    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
 
 TIME_CELLS = 10
 """``Σ 0.123 µs``."""
@@ -33,11 +33,11 @@ def time_in_code(calls: Mapping[int, PlaceTime], definitions: Mapping[int, Place
     return (f"{f'{SUM} {time.in_words}':>{TIME_CELLS}}", "muted") if time else None
 
 
-def time_in_graph(times: Mapping[int, PlaceTime], text: GraphText, line: int) -> Piece | None:
+def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None:
     """Return what stands before a line (from 0) of a graph as a text: the time of the node, at the first of its lines."""
     node = text.node_of_line.get(line, 0)
-    time = times.get(node)
-    return (f"{time.in_words:>{TIME_CELLS}}", "text") if time and text.line_of_node[node] == line else None
+    time = times.of_node(node) if node and text.line_of_node[node] == line else None
+    return (f"{time.in_words:>{TIME_CELLS}}", "text") if time else None
 
 
 def definition_line(text: str, name: str) -> int:

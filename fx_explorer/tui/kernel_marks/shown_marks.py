@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from fx_explorer.analysis.documents import Document, Place
-    from fx_explorer.analysis.profiles.places import ProfiledPlaces
+    from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces
     from fx_explorer.session import SessionReader
 
 
@@ -27,6 +28,10 @@ LEGENDS: Mapping[Measure, str] = {
     "bytes moved": "% of bytes",
     "": "× kernels",
 }
+
+
+GRAPHS_KEPT = 8
+"""Graphs whose times are kept: more than there are panes."""
 
 
 def _read_heat(reader: SessionReader) -> SourceHeat:
@@ -60,6 +65,7 @@ class KernelMarks:
         self.is_on = True
         self.heat = NO_HEAT
         self._times: ProfiledPlaces | None = None
+        self._graph_times: OrderedDict[int, GraphTimes] = OrderedDict()
         self._times_changed = times_changed
         self._renewed_times: Renewed[ProfiledPlaces | None] = Renewed(
             Beside(widget, "times of places", "read the times of a profile"), self._take_times, self._cannot_read_times
@@ -74,8 +80,18 @@ class KernelMarks:
 
     @property
     def times(self) -> ProfiledPlaces | None:
-        """Return the times of the session's profile at every place; None without one, and while kernels are not marked."""
+        """Return the times of the session's profile; None without one, and while kernels are not marked."""
         return self._times if self.is_on else None
+
+    def times_of_graph(self, graph: int) -> GraphTimes | None:
+        """Return the times of the nodes of a graph, as far as they were read."""
+        return self._graph_times.get(graph) if self.is_on else None
+
+    def keep_times(self, graph: int, times: GraphTimes) -> None:
+        """Keep the times of a graph that were read for a pane."""
+        self._graph_times[graph] = times
+        while len(self._graph_times) > GRAPHS_KEPT:
+            self._graph_times.popitem(last=False)
 
     def lines_of(self, document: Document) -> Mapping[int, LineHeat]:
         """Return the lines of a source file that kernels compute; none while kernels are not marked."""
@@ -95,6 +111,7 @@ class KernelMarks:
         self._renewed.forget()
         self._renewed_times.forget()
         self._read_of, self.heat, self._times = None, NO_HEAT, None
+        self._graph_times.clear()
 
     def legend(self, document: Document) -> str:
         """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is estimated;
@@ -122,6 +139,7 @@ class KernelMarks:
     def _take_times(self, times: ProfiledPlaces | None) -> None:
         if times != self._times:
             self._times = times
+            self._graph_times.clear()
             self._times_changed()
 
     def _cannot_read_times(self) -> None:

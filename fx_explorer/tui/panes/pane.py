@@ -44,7 +44,7 @@ from fx_explorer.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.heat.line_heat import LineHeat
-    from fx_explorer.analysis.profiles.places import ProfiledPlaces
+    from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces
     from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
     from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
@@ -54,6 +54,9 @@ COLOURED_AT_ONCE = 5_000
 """Lines of output code whose kernels are read before the next frame; of more they are read beside the
 screen.
 """
+
+READ_AT_ONCE = 1_000
+"""Nodes of a graph whose times are read before the next frame, which takes some 10 ms; more are read beside the screen."""
 
 SORTED_AT_ONCE = 2_000
 """Nodes that are sorted before the next frame; more are sorted beside the screen."""
@@ -119,6 +122,7 @@ class Pane(TellsUnreadable, Vertical):
         self._notice = OneLine(classes="pane-notice")
         self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
         self._output_code: Beside[OutputCodeKernels] = Beside(self, "kernels of lines", "read which kernel each line is of")
+        self._times: Beside[GraphTimes] = Beside(self, "times of nodes", "read the times of a graph's nodes")
         self._sorting: Beside[list[int]] = Beside(self, "sort nodes", "sort the nodes of a graph")
         self._is_sorted = False
         """Whether the rows of a graph stand by their times in a profile, the dearest first."""
@@ -218,6 +222,7 @@ class Pane(TellsUnreadable, Vertical):
         self._column.stop()
         self._output_code.stop()
         self._sorting.stop()
+        self._times.stop()
         had_focus = self.body.has_focus
         stays_sorted = self._is_sorted and document == self.document
         self._is_sorted = False
@@ -262,7 +267,7 @@ class Pane(TellsUnreadable, Vertical):
         self._picture.load(reader, reader.get(Graph, document.id), line)
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
-        times, marks_kernels = self._times_of_rows(), self._marks.is_on
+        times, marks_kernels = self._graph_times(), self._marks.is_on
         columns = columns_of(
             reader,
             has_fates=self.fates is not None,
@@ -270,22 +275,43 @@ class Pane(TellsUnreadable, Vertical):
             has_times=times is not None,
             is_sorted=self._is_sorted,
         )
-        nodes = times.nodes if times else None
-        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=marks_kernels, times=nodes)
+        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=marks_kernels, times=times)
         self._rows.load(rows, columns, line=row)
 
     # times of a profile
 
-    def _times_of_rows(self) -> ProfiledPlaces | None:
-        """Return the times of the graph that is shown as rows; None where none of its nodes has one."""
-        times, document = self._marks.times, self.document
-        return times if times and document and document.kind == "graph" and document.id in times.graphs else None
+    def _graph_times(self) -> GraphTimes | None:
+        """Return the times of the graph that is shown; None where none of its nodes has one, and where they are not known
+        yet: those of a large graph are read beside the screen, and shown when they are there.
+        """
+        places, document, reader = self._marks.times, self.document, self._reader
+        if places is None or document is None or reader is None or document.kind not in OF_GRAPHS:
+            return None
+        known = self._marks.times_of_graph(document.id)
+        if known is None and not self._times.is_busy:
+            self._read_times(reader, reader.get(Graph, document.id), places)
+            known = self._marks.times_of_graph(document.id)
+        return known if known and known.whole.seconds else None
+
+    def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
+        from fx_explorer.analysis.profiles.places import graph_times  # not needed where there is no profile
+
+        if graph.node_count <= READ_AT_ONCE:
+            self._marks.keep_times(graph.id, graph_times(reader, graph, places))
+            return
+
+        def take(made: Made[GraphTimes]) -> None:
+            made.reader.close()
+            self._marks.keep_times(graph.id, made.value)
+            self.show_marks_again()
+
+        self._times.begin(reader.path, lambda beside: graph_times(beside, graph, places), take, lambda _: None)
 
     def sort_by_time(self) -> bool:
         """Show the rows of the graph by their times in a profile, with the cursor on the dearest; or as the graph has
         them again, with the cursor on the same node. Returns whether the pane shows times of nodes as rows.
         """
-        if self._times_of_rows() is None or self.body is not self._rows or self._reader is None or self.document is None:
+        if self.body is not self._rows or self._reader is None or self.document is None or self._graph_times() is None:
             return False
         if self._is_sorted:
             line, lit = self._line_of(self.body.cursor), self._lit
@@ -302,21 +328,20 @@ class Pane(TellsUnreadable, Vertical):
         """Sort the rows by their times, those of a large graph beside the screen. The cursor goes to a line of the
         document; for None to the first row, which the other panes follow.
         """
-        times, reader, document = self._times_of_rows(), self._reader, self.document
-        if times is None or reader is None or document is None:
+        times, reader = self._graph_times(), self._reader
+        if times is None or reader is None:
             return
-        graph = reader.get(Graph, document.id)
         shown = self._shown.opened().lines
-        positions = range(graph.node_count) if shown is None else shown
-        if len(positions) <= SORTED_AT_ONCE:
-            self._show_sorted(dearest_first(graph, positions, times.nodes), line)
+        lines = range(len(times.seconds)) if shown is None else shown
+        if len(lines) <= SORTED_AT_ONCE:
+            self._show_sorted(dearest_first(lines, times), line)
             return
 
         def take(made: Made[list[int]]) -> None:
             made.reader.close()
             self._show_sorted(made.value, line)
 
-        self._sorting.begin(reader.path, lambda _: dearest_first(graph, positions, times.nodes), take, lambda _: None)
+        self._sorting.begin(reader.path, lambda _: dearest_first(lines, times), take, lambda _: None)
 
     def _show_sorted(self, lines: list[int], line: int | None) -> None:
         if self._reader is None or self.document is None:
@@ -340,9 +365,9 @@ class Pane(TellsUnreadable, Vertical):
             line = definition_line(self._code.text, reader.get(Kernel, self._kernel).name)
             time = time_cell(times.kernels[self._kernel])
             self._code.annotate_by(lambda at: time if at == line else None, TIME_CELLS)
-        elif (document.kind == "code" or document.kind == "table") and document.id in times.graphs:
+        elif graph := self._graph_times():
             text = graph_texts.written_text(reader, document)
-            self._code.annotate_by(partial(time_in_graph, times.nodes, text), TIME_CELLS)
+            self._code.annotate_by(partial(time_in_graph, graph, text), TIME_CELLS)
 
     @property
     def _time_words(self) -> str:
@@ -350,9 +375,9 @@ class Pane(TellsUnreadable, Vertical):
         times, document = self._marks.times, self.document
         if times is None or document is None or self.picture:
             return ""
-        time = None
         if document.kind in OF_GRAPHS:
-            time = times.graphs.get(document.id)
+            graph = self._marks.times_of_graph(document.id)
+            time = graph.whole if graph and graph.whole.seconds else None
         elif document.kind == "artifact":
             time = times.kernels.get(self._kernel) or times.output_codes.get(document.id)
         else:

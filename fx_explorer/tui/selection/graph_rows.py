@@ -28,7 +28,7 @@ from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.profiles.places import PlaceTime
+    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
 
 NAME_CELLS = 28
 
@@ -87,7 +87,7 @@ class GraphRows:
         fates: Mapping[int, Fate] | None = None,
         *,
         marks_kernels: bool = False,
-        times: Mapping[int, PlaceTime] | None = None,
+        times: GraphTimes | None = None,
     ) -> None:
         """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the rows
         are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before all; ``times`` are those
@@ -122,7 +122,7 @@ class GraphRows:
         colours = self._colours if any(node.annotations for node in nodes) else self._segment_colours
         rows = [node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours) for node in nodes]
         if self._times is not None:
-            rows = [(row[0], time_cell(self._times.get(node.id)), *row[1:]) for row, node in zip(rows, nodes, strict=True)]
+            rows = [(row[0], time_cell(self._times.of_node(node.id)), *row[1:]) for row, node in zip(rows, nodes, strict=True)]
         if self._fates is not None:
             rows = [_with_fate(row, self._fates.get(node.id)) for row, node in zip(rows, nodes, strict=True)]
         if not self._marks_kernels:

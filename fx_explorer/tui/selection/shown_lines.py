@@ -19,7 +19,7 @@ from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.kernel_ir.directives import Run
-    from fx_explorer.analysis.profiles.places import PlaceTime
+    from fx_explorer.analysis.profiles.places import GraphTimes
 
 
 class ShownLines:
@@ -130,13 +130,11 @@ class SortedLines(ShownLines):
         return self._rows.get(line, 0)
 
 
-def dearest_first(graph: Graph, lines: Sequence[int], times: Mapping[int, PlaceTime]) -> list[int]:
-    """Return lines of a graph by the time of the node there, the dearest first. Those without a time come behind, as the
-    graph has them.
+def dearest_first(lines: Sequence[int], times: GraphTimes) -> list[int]:
+    """Return lines of a graph by the time of the node there, the dearest first. Those of one time, and those behind that
+    have none, stand as the graph has them.
     """
-    first = graph.first_node
-    seconds = {line: times[first + line].seconds for line in lines if first + line in times}
-    return [*sorted(seconds, key=lambda line: -seconds[line]), *(line for line in lines if line not in seconds)]
+    return sorted(lines, key=times.seconds.__getitem__, reverse=True)
 
 
 FEWEST_FOLDED = 6

@@ -12,6 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import document_of, node_at, text_of
 from fx_explorer.analysis.profiles.figures import profile_figures
 from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces, graph_times, profiled_places
+from fx_explorer.tui.kernel_marks import shown_marks
 from fx_explorer.tui.panes import pane as panes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.widgets.lines.code_view import CodeView
@@ -134,7 +135,7 @@ async def test_a_click_on_the_heading_sorts_and_other_headings_do_not(gpt2: Path
 async def test_a_large_graph_is_read_and_sorted_beside_the_screen(
     gpt2: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panes, "READ_AT_ONCE", 10)
+    monkeypatch.setattr(shown_marks, "NODES_AT_ONCE", 10)
     monkeypatch.setattr(panes, "SORTED_AT_ONCE", 10)
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)

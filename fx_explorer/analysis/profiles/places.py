@@ -9,13 +9,13 @@ operations add up to those of the kernels that were made of it, and no time is i
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.profiles.timed_calls import timed_calls
+from fx_explorer.analysis.profiles.timed_calls import TimedCall, timed_calls
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.links import computed_from
 from fx_explorer.session.queries.profiles import places_of_calls
@@ -62,6 +62,7 @@ class ProfiledPlaces:
     """The places of generated code that have a time in the session's last profile."""
 
     known: Mapping[int, ProfiledKernel]
+    timed: Sequence[TimedCall]
     kernels: Times = field(default_factory=dict)
     """Kernel → the sum of its calls."""
     output_codes: Times = field(default_factory=dict)
@@ -77,9 +78,10 @@ def profiled_places(reader: SessionReader) -> ProfiledPlaces | None:
     if last_profile(reader) is None:
         return None
     with reader.snapshot():
-        found = ProfiledPlaces(profiled_kernels(reader))
+        known = profiled_kernels(reader)
+        found = ProfiledPlaces(known, [*timed_calls(reader, known)])
         for place in places_of_calls(reader):
-            time = found.known.get(place.kernel)
+            time = known.get(place.kernel)
             if time is None:
                 continue
             signs = _signs_of(time)
@@ -124,7 +126,9 @@ def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlace
     found = GraphTimes(first, array("d", bytes(8 * count)), bytearray(count), PlaceTime())
     with reader.snapshot():
         origins = computed_from(reader, first, count)
-        for call in timed_calls(reader, places.known, graph.compilation):
+        for call in places.timed:
+            if not call.nodes or (not origins and not first - 1 < call.nodes[-1] < first + count):
+                continue
             signs, parts = _signs_of(places.known[call.kernel]), dict[int, float]()
             for node in call.nodes:
                 # An operation of this graph that a kernel computes has come from no other one of it.

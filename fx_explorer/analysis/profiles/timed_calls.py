@@ -4,6 +4,7 @@ to operations, lines or graphs begins here, so that all of them add up to the sa
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,20 +20,17 @@ class TimedCall:
     kernel: int
     call: int
     seconds: float
-    nodes: tuple[int, ...]
-    """The operations that it computes, each once; none where that is not known."""
+    nodes: array[int]
+    """The operations that it computes, each once, ascending; none where that is not known. An array, since of a large
+    session all are kept.
+    """
 
 
-def timed_calls(
-    reader: SessionReader, known: Mapping[int, ProfiledKernel], compilation: int | None = None
-) -> Iterator[TimedCall]:
-    """Yield the calls of the kernels ``known``; those without operations, too, unless only a compilation's are asked for."""
-    computed: dict[int, dict[int, list[int]]] = {}
-    for kernel, call, node in nodes_of_calls(reader, compilation):
-        if kernel in known:
-            computed.setdefault(kernel, {}).setdefault(call, []).append(node)
-    for kernel in known if compilation is None else computed:
-        of_calls = computed.get(kernel, {})
-        for call, seconds in known[kernel].calls.items():
-            nodes = [*of_calls.get(0, ()), *(of_calls.get(call, ()) if call else ())]
-            yield TimedCall(kernel, call, seconds, tuple(dict.fromkeys(nodes)))
+def timed_calls(reader: SessionReader, known: Mapping[int, ProfiledKernel]) -> Iterator[TimedCall]:
+    """Yield the calls of the kernels ``known``."""
+    computed = {(kernel, call): nodes for kernel, call, nodes in nodes_of_calls(reader)}
+    for kernel, times in known.items():
+        of_every_call = computed.get((kernel, 0), ())
+        for call, seconds in times.calls.items():
+            nodes = {*of_every_call, *computed.get((kernel, call), ())}
+            yield TimedCall(kernel, call, seconds, array("q", sorted(nodes)))

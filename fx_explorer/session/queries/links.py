@@ -34,12 +34,12 @@ def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, li
         pairs = reader.query(
             "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE parent >= ? AND parent < ? "
             "UNION SELECT down.origin, link.child FROM down JOIN link ON link.parent = down.id) "
-            "SELECT origin, id FROM down WHERE EXISTS (SELECT 1 FROM line_node WHERE line_node.node = down.id)",
+            "SELECT id, group_concat(CAST(origin AS INTEGER)) FROM down WHERE origin != id "
+            "AND EXISTS (SELECT 1 FROM line_node WHERE line_node.node = down.id) GROUP BY 1",
             (start, min(start + NODES_AT_ONCE, first + count)),
         )
-        for origin, node in pairs:
-            if origin != node:
-                found.setdefault(node, []).append(origin)
+        for node, origins in pairs:
+            found.setdefault(node, []).extend(map(int, origins.split(",")))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fx_explorer.session.queries.sql import computed_nodes, json_list
@@ -57,13 +57,14 @@ def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
     return [PlaceOfCall(kernel, call, code, line, first, bool(has_code)) for kernel, call, code, line, first, has_code in found]
 
 
-def nodes_of_calls(reader: SessionReader, compilation: int | None = None) -> list[tuple[int, int, int]]:
-    """Return (kernel, call of it, node that this computes), ascending; call 0 stands for every call. ``compilation``: only
-    kernels of that.
-    """
-    condition, values = ("", ()) if compilation is None else ("kernel.compilation = ?", (compilation,) * 2)
-    computed = computed_nodes(with_calls=True, condition=condition)
-    return reader.query(f"SELECT kernel, call, computed FROM {computed} ORDER BY 1, 2, 3", values)
+def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield (kernel, call of it, the nodes that this computes); call 0 stands for every call."""
+    found = reader.query(
+        f"SELECT kernel, call, group_concat(node.id) FROM {computed_nodes(with_calls=True)} "
+        "JOIN node ON node.id = computed GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for kernel, call, nodes in found:
+        yield kernel, call, [*map(int, nodes.split(","))]
 
 
 def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tuple[int, int]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
-from fx_explorer.model import Profile
-from fx_explorer.tui.beside import Beside, Renewed
+from fx_explorer.model import Graph, Profile
+from fx_explorer.tui.beside import Beside, Made, Renewed
 from fx_explorer.tui.kernel_marks.source_gutter import percent
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ LEGENDS: Mapping[Measure, str] = {
     "": "× kernels",
 }
 
+
+NODES_AT_ONCE = 1_000
+"""Nodes of a graph whose times are read before the next frame, which takes some 10 ms."""
 
 GRAPHS_KEPT = 8
 """Graphs whose times are kept: more than there are panes."""
@@ -67,6 +70,7 @@ class KernelMarks:
         self._times: ProfiledPlaces | None = None
         self._graph_times: OrderedDict[int, GraphTimes] = OrderedDict()
         self._times_changed = times_changed
+        self._reading: Beside[GraphTimes] = Beside(widget, "times of nodes", "read the times of a graph's nodes")
         self._renewed_times: Renewed[ProfiledPlaces | None] = Renewed(
             Beside(widget, "times of places", "read the times of a profile"), self._take_times, self._cannot_read_times
         )
@@ -83,13 +87,33 @@ class KernelMarks:
         """Return the times of the session's profile; None without one, and while kernels are not marked."""
         return self._times if self.is_on else None
 
-    def times_of_graph(self, graph: int) -> GraphTimes | None:
-        """Return the times of the nodes of a graph, as far as they were read."""
-        return self._graph_times.get(graph) if self.is_on else None
+    def times_of_graph(self, reader: SessionReader, graph: int) -> GraphTimes | None:
+        """Return the times of the nodes of a graph; None where no node has one, and where they are not known yet: those of
+        a large graph are read beside the screen, one graph after the other.
+        """
+        if self.times is None:
+            return None
+        if graph not in self._graph_times and not self._reading.is_busy:
+            self._read_times(reader, reader.get(Graph, graph), self.times)
+        known = self._graph_times.get(graph)
+        return known if known and known.whole.seconds else None
 
-    def keep_times(self, graph: int, times: GraphTimes) -> None:
-        """Keep the times of a graph that were read for a pane."""
-        self._graph_times[graph] = times
+    def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
+        from fx_explorer.analysis.profiles.places import graph_times  # not needed where there is no profile
+
+        if graph.node_count <= NODES_AT_ONCE:
+            self._keep_times(graph, graph_times(reader, graph, places))
+            return
+
+        def take(made: Made[GraphTimes]) -> None:
+            made.reader.close()
+            self._keep_times(graph, made.value)
+            self._times_changed()
+
+        self._reading.begin(reader.path, lambda beside: graph_times(beside, graph, places), take, lambda _: None)
+
+    def _keep_times(self, graph: Graph, times: GraphTimes) -> None:
+        self._graph_times[graph.id] = times
         while len(self._graph_times) > GRAPHS_KEPT:
             self._graph_times.popitem(last=False)
 
@@ -111,6 +135,7 @@ class KernelMarks:
         self._renewed.forget()
         self._renewed_times.forget()
         self._read_of, self.heat, self._times = None, NO_HEAT, None
+        self._reading.stop()
         self._graph_times.clear()
 
     def legend(self, document: Document) -> str:
@@ -139,6 +164,7 @@ class KernelMarks:
     def _take_times(self, times: ProfiledPlaces | None) -> None:
         if times != self._times:
             self._times = times
+            self._reading.stop()
             self._graph_times.clear()
             self._times_changed()
 

@@ -44,7 +44,7 @@ from fx_explorer.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.heat.line_heat import LineHeat
-    from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces
+    from fx_explorer.analysis.profiles.places import GraphTimes
     from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
     from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
@@ -54,9 +54,6 @@ COLOURED_AT_ONCE = 5_000
 """Lines of output code whose kernels are read before the next frame; of more they are read beside the
 screen.
 """
-
-READ_AT_ONCE = 1_000
-"""Nodes of a graph whose times are read before the next frame, which takes some 10 ms; more are read beside the screen."""
 
 SORTED_AT_ONCE = 2_000
 """Nodes that are sorted before the next frame; more are sorted beside the screen."""
@@ -122,7 +119,6 @@ class Pane(TellsUnreadable, Vertical):
         self._notice = OneLine(classes="pane-notice")
         self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
         self._output_code: Beside[OutputCodeKernels] = Beside(self, "kernels of lines", "read which kernel each line is of")
-        self._times: Beside[GraphTimes] = Beside(self, "times of nodes", "read the times of a graph's nodes")
         self._sorting: Beside[list[int]] = Beside(self, "sort nodes", "sort the nodes of a graph")
         self._is_sorted = False
         """Whether the rows of a graph stand by their times in a profile, the dearest first."""
@@ -222,7 +218,6 @@ class Pane(TellsUnreadable, Vertical):
         self._column.stop()
         self._output_code.stop()
         self._sorting.stop()
-        self._times.stop()
         had_focus = self.body.has_focus
         stays_sorted = self._is_sorted and document == self.document
         self._is_sorted = False
@@ -281,31 +276,10 @@ class Pane(TellsUnreadable, Vertical):
     # times of a profile
 
     def _graph_times(self) -> GraphTimes | None:
-        """Return the times of the graph that is shown; None where none of its nodes has one, and where they are not known
-        yet: those of a large graph are read beside the screen, and shown when they are there.
-        """
-        places, document, reader = self._marks.times, self.document, self._reader
-        if places is None or document is None or reader is None or document.kind not in OF_GRAPHS:
-            return None
-        known = self._marks.times_of_graph(document.id)
-        if known is None and not self._times.is_busy:
-            self._read_times(reader, reader.get(Graph, document.id), places)
-            known = self._marks.times_of_graph(document.id)
-        return known if known and known.whole.seconds else None
-
-    def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
-        from fx_explorer.analysis.profiles.places import graph_times  # not needed where there is no profile
-
-        if graph.node_count <= READ_AT_ONCE:
-            self._marks.keep_times(graph.id, graph_times(reader, graph, places))
-            return
-
-        def take(made: Made[GraphTimes]) -> None:
-            made.reader.close()
-            self._marks.keep_times(graph.id, made.value)
-            self.show_marks_again()
-
-        self._times.begin(reader.path, lambda beside: graph_times(beside, graph, places), take, lambda _: None)
+        """Return the times of the graph that is shown; None where none of its nodes has one, or it is not known yet."""
+        document, reader = self.document, self._reader
+        is_graph = document is not None and document.kind in OF_GRAPHS
+        return self._marks.times_of_graph(reader, document.id) if is_graph and document and reader else None
 
     def sort_by_time(self) -> bool:
         """Show the rows of the graph by their times in a profile, with the cursor on the dearest; or as the graph has
@@ -376,8 +350,8 @@ class Pane(TellsUnreadable, Vertical):
         if times is None or document is None or self.picture:
             return ""
         if document.kind in OF_GRAPHS:
-            graph = self._marks.times_of_graph(document.id)
-            time = graph.whole if graph and graph.whole.seconds else None
+            graph = self._graph_times()
+            time = graph.whole if graph else None
         elif document.kind == "artifact":
             time = times.kernels.get(self._kernel) or times.output_codes.get(document.id)
         else:

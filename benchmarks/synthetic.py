@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.synthetic_code import SOURCE, SOURCE_PATH, Layer, kernel_code, line_of
 from fx_explorer import model
+from fx_explorer.session import SessionReader
 from fx_explorer.session.writer import SessionWriter, finish_session
 
 HIDDEN = "f32[4, 512, 4096]"
@@ -59,6 +60,24 @@ def llama_session(path: Path, layers: int = 48) -> Written:
         session.write()
     finish_session(path)
     return Written(path, session.node_count, session.link_count, session.largest_graph)
+
+
+def add_times(path: Path) -> None:
+    """Give the session a profile in which every call of a kernel ran ten times."""
+    with SessionReader(path) as reader:
+        calls = reader.rows(model.KernelCall)
+    seconds = [10e-6 * (1 + at * 7919 % 1000) for at in range(len(calls))]
+    whole = sum(seconds)
+    counts = {"events": 0, "skipped": 0, "graph_calls": 10, "joined_calls": 10, "gaps": 0}
+    sums = {"work_s": whole, "compiled_s": whole, "joined_s": whole, "shared_s": 0.0, "span_s": whole, "busy_s": whole}
+    with SessionWriter(path) as writer, writer.transaction():
+        profile = writer.add(
+            model.Profile(0, "trace.json", "synthetic", "a GPU", is_of_gpu=True, problem="", **counts, **sums)  # type: ignore[arg-type]
+        )
+        writer.add_all(
+            model.ProfileTime(0, profile, call.kernel, call.id, "order", took, 10)
+            for call, took in zip(calls, seconds, strict=True)
+        )
 
 
 class _Session:

@@ -1,10 +1,11 @@
 """From a key to the last byte of what it painted, in the real app with four linked panes of some 20,000 rows at 200×50.
 
-    python -m benchmarks.ui_latency
+    python -m benchmarks.ui_latency [--profiled]
 
 The panes are joint | forward | backward | output code of a synthetic training step of 240 layers. The cursor walks down the
 forward graph; every step lights and scrolls the other three. It does so with the kernels marked in all panes, as they are by
-default, and without (``p h``). CPU time until the frame was there is given beside wall time because it is steadier where other
+default, and without (``p h``); with ``--profiled`` the session has a profile, the panes its times, and the forward graph stands
+dearest first, too. CPU time until the frame was there is given beside wall time because it is steadier where other
 programs run on the machine; "all" is with what the app does behind the frame: it draws the next page while nobody waits.
 """
 
@@ -17,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.ptybench import Painted, Terminal, memory_mb, percentile
-from benchmarks.synthetic import llama_session
+from benchmarks.synthetic import add_times, llama_session
 
 LAYERS = 240
 BUDGET_MS = 16
@@ -59,13 +60,24 @@ def line(key: str, painted: list[Painted]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--session", type=Path, help="measure on this session instead of a synthetic one")
-    session = parser.parse_args().session
+    parser.add_argument(
+        "--profiled", action="store_true", help="give the synthetic session a profile, whose times the panes show"
+    )
+    parser.add_argument("--layers", type=int, default=LAYERS, help="layers of the synthetic training step")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = session or llama_session(Path(folder) / "llama240.fxs", LAYERS).path
+        path = options.session or llama_session(Path(folder) / "llama.fxs", options.layers).path
+        if options.profiled and not options.session:
+            add_times(path)
         with Terminal([sys.executable, "-m", "fx_explorer", str(path)]) as terminal:
             open_four_panes(terminal)
             print("kernels are marked")
             measure(terminal)
+            if options.profiled:
+                terminal.press("<", quiet_ms=2_000)
+                print("the forward graph is sorted by the times of a profile")
+                measure(terminal)
+                terminal.press("<", quiet_ms=2_000)
             for key in ("p", "h", "home"):
                 terminal.press(key, quiet_ms=500)
             print("kernels are not marked")

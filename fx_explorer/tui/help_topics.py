@@ -112,7 +112,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First what the GPU's time went to, then the\n"
         "gaps in which it is idle, then your lines, then what ran without being joined to a kernel.\n"
         "Below the list: what your program did in the gap. Enter goes to the kernel behind the gap, or to your line.\n"
-        "6 and v d have the times of kernels and modules.",
+        "6 and v d have the times of kernels and modules, graphs and generated code (2) those of operations and calls.\n"
+        "÷ is an equal part of a kernel that computes other operations, too. < puts the dearest operations first.",
         "Moving",
     ),
     "roofline": (

@@ -27,7 +27,9 @@ class CompiledGraph:
     """The generated code of one graph."""
 
     compilation: str
-    """Name of the compiled function, ``0/1``."""
+    """Name of the compiled function as torch says it, ``0/1``. After ``torch._dynamo.reset()`` torch gives its names again,
+    and DistributedDataParallel has several graphs under one: these are told apart by their code.
+    """
     is_backward: bool
     calls: tuple[Named, ...]
     ids: tuple[tuple[int, int], ...]
@@ -37,14 +39,15 @@ class CompiledGraph:
 def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
     """Return the graphs of the variants in use, each with its calls in the order of its code."""
     used = in_use(reader)
-    found: dict[tuple[str, bool], list[tuple[Named, tuple[int, int]]]] = {}
+    found: dict[tuple[str, bool, int], list[tuple[Named, tuple[int, int]]]] = {}
     for row in calls_in_order(reader):
         if used is None or row.kernel in used.kernels:
             named = Named(key_of_call(row.name), row.language == "extern")
-            found.setdefault((row.compilation, row.direction == "backward"), []).append((named, (row.kernel, row.call)))
+            graph = (row.compilation, row.direction == "backward", row.output_code)
+            found.setdefault(graph, []).append((named, (row.kernel, row.call)))
     return [
-        CompiledGraph(name, is_backward, tuple(named for named, _ in calls), tuple(ids for _, ids in calls))
-        for (name, is_backward), calls in found.items()
+        CompiledGraph(name.partition("#")[0], is_backward, tuple(one for one, _ in calls), tuple(ids for _, ids in calls))
+        for (name, is_backward, _), calls in found.items()
     ]
 
 
@@ -53,14 +56,20 @@ def graphs_of(call: GraphCall, graphs: Sequence[CompiledGraph]) -> list[Compiled
     apart; none where it is of another program.
     """
     there = [graph for graph in graphs if graph.is_backward == call.is_backward]
-    named = [graph for graph in there if graph.compilation == call.compilation]
-    if named and (fit := alike(call, named[0])) and fit >= BY_NAME:
-        return named[:1]
-    fits = [(alike(call, graph), graph) for graph in there]
+    named, fit = _most_alike(call, [graph for graph in there if graph.compilation == call.compilation])
+    if fit >= BY_CODE:
+        return named
+    found, fit_of_any = _most_alike(call, there)  # in another process the same name may be another function's
+    if fit_of_any >= BY_CODE:
+        return found
+    return named if fit >= BY_NAME else []
+
+
+def _most_alike(call: GraphCall, graphs: Sequence[CompiledGraph]) -> tuple[list[CompiledGraph], float]:
+    """Return the graphs that are most like a call, and how much."""
+    fits = [(alike(call, graph), graph) for graph in graphs]
     best = max((fit for fit, _ in fits), default=0.0)
-    if best < BY_CODE:
-        return []
-    return [graph for fit, graph in fits if fit == best]
+    return [graph for fit, graph in fits if fit == best], best
 
 
 def alike(call: GraphCall, graph: CompiledGraph) -> float:

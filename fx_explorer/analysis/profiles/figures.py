@@ -4,7 +4,7 @@ sums are those of the profile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -12,8 +12,9 @@ from fx_explorer.analysis.kernels.costs import KernelCost, Line, kernel_costs
 from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import ModuleRow, module_tree
+from fx_explorer.analysis.profiles.timed_calls import timed_calls
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.profiles import nodes_of_calls
+from fx_explorer.session.queries.profiles import lines_of_nodes
 from fx_explorer.session.queries.sources import source_paths
 
 
@@ -125,22 +126,18 @@ class _Shares:
         self._nodes: dict[int, tuple[float, int]] = {}
         self._lines: dict[tuple[int, int], dict[bool, float]] = {}
         self.at_node_s = self.at_line_s = 0.0
-        computed: dict[int, dict[int, list[tuple[int, int, int]]]] = {}
-        for kernel, call, *node in nodes_of_calls(reader):
-            computed.setdefault(kernel, {}).setdefault(call, []).append((node[0], node[1], node[2]))
         backward = {row.id for row in reader.by_ids(model.Kernel, known) if row.direction == "backward"}
-        for kernel, one in known.items():
-            of_calls = computed.get(kernel, {})
-            for call, seconds in one.calls.items():
-                nodes = dict.fromkeys([*of_calls.get(0, ()), *(of_calls.get(call, ()) if call else ())])
-                self._add([*nodes], seconds, kernel in backward)
+        calls = [*timed_calls(reader, known)]
+        self._line_of = lines_of_nodes(reader, {node for call in calls for node in call.nodes})
+        for call in calls:
+            self._add(call.nodes, call.seconds, call.kernel in backward)
 
-    def _add(self, nodes: list[tuple[int, int, int]], seconds: float, is_backward: bool) -> None:
+    def _add(self, nodes: Sequence[int], seconds: float, is_backward: bool) -> None:
         self.at_node_s += seconds if nodes else 0.0
-        for node, _, _ in nodes:
+        for node in nodes:
             known_s, among = self._nodes.get(node, (0.0, 0))
             self._nodes[node] = (known_s + seconds / len(nodes), max(among, len(nodes)))
-        lines = [(file, line) for _, file, line in nodes if file and line]
+        lines = [self._line_of[node] for node in nodes if node in self._line_of]
         self.at_line_s += seconds if lines else 0.0
         for line in lines:
             sums = self._lines.setdefault(line, {False: 0.0, True: 0.0})

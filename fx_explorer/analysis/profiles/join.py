@@ -4,7 +4,7 @@ otherwise. The times of all rows add up to those of the trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
@@ -14,6 +14,7 @@ from fx_explorer.analysis.profiles.gaps import DeviceTime, device_time
 from fx_explorer.analysis.profiles.graph_calls import US, Calls, GraphCall, Ran, around, graph_calls
 from fx_explorer.analysis.profiles.names import key_of_event
 from fx_explorer.analysis.profiles.outside import kind_of, line_of, operator_of, region_of
+from fx_explorer.analysis.words import counted
 from fx_explorer.readers.kineto.trace import NONE, Trace
 
 CPU = "cpu"
@@ -33,6 +34,11 @@ OTHER_PROGRAM = (
 OTHER_CODE = (
     "Some of the generated code that it ran is not quite that of this session, as where torch chooses by measuring: kernels "
     "were matched by their names and order (≈), and what has no counterpart is joined to nothing."
+)
+
+SEVERAL_PROCESSES = (
+    "It was merged of {processes} processes. {works} of the GPUs have numbers that several of them gave to a launch, so that "
+    "nothing tells what launched them: export one trace for each process."
 )
 
 
@@ -59,6 +65,7 @@ class _Joining:
         self._kernel_of_work: dict[int, int] = {}
         self._joined_calls = 0
         self._has_other_code = False
+        self._shared_runs = 0
 
     def joined(self, file: str) -> Joined:
         for call in self._calls.graphs:
@@ -84,13 +91,15 @@ class _Joining:
             ids = [(graph.ids[one], found[at].how) for graph, found in matched if at in found for one in found[at].calls]
             if not ids:
                 self._has_other_code |= bool(graphs)
-                self._add_other("unjoined", self._name_of(ran), call.compilation, ran.seconds, self._stack_of(ran))
-            for (kernel, kernel_call), how in ids:
-                self._add_time(kernel, kernel_call, "shared" if len(ids) > 1 else how, ran.seconds, len(ids))
+                self._add_other("unjoined", self._name_of(ran), call.compilation, ran.seconds, self._stacks_of(ran))
+            for place, ((kernel, kernel_call), how) in enumerate(ids):
+                runs = int(place == self._shared_runs % len(ids))  # several share the time, and one of them the run
+                self._add_time(kernel, kernel_call, "shared" if len(ids) > 1 else how, ran.seconds, len(ids), runs)
+            self._shared_runs += len(ids) > 1
             if len(ids) == 1:
                 self._kernel_of_work.update(dict.fromkeys(ran.work, ids[0][0][0]))
 
-    def _add_time(self, kernel: int, call: int, how: model.ProfileJoin, seconds: float, among: int) -> None:
+    def _add_time(self, kernel: int, call: int, how: model.ProfileJoin, seconds: float, among: int, runs: int) -> None:
         part = seconds / among
         self._has_other_code |= how == "similar"
         known = self._times.get((kernel, call)) or model.ProfileTime(0, 0, kernel, call, how, 0.0, 0)
@@ -98,7 +107,7 @@ class _Joining:
             known,
             how=max(known.how, how, key=("order", "similar", "shared").index),
             seconds=known.seconds + part,
-            runs=known.runs + 1,
+            runs=known.runs + runs,
             shared_s=known.shared_s + (part if among > 1 else 0.0),
         )
 
@@ -108,30 +117,35 @@ class _Joining:
     def _name(self, thread: int, event: int) -> str:
         return self._trace.name(self._trace.threads[thread].names[event])
 
-    def _stack_of(self, ran: Ran) -> str:
+    def _stacks_of(self, ran: Ran) -> Sequence[str]:
         thread, event = ran.operator
-        if event != NONE:
-            stack = self._trace.stacks.get((thread, self._trace.threads[thread].starts[event]))
-            if stack:
-                return stack[0]
-        return next((self._trace.gpu_stacks[work][0] for work in ran.work if work in self._trace.gpu_stacks), "")
+        stack = self._stack_around(thread, event)
+        kernels = [one for work in ran.work for one in self._trace.gpu_stacks.get(work, ())]
+        return [stack] if stack else kernels
+
+    def _stack_around(self, thread: int, event: int) -> str:
+        """Return the stack of an operator, or of the nearest around it that has one; empty for none."""
+        if thread == NONE:
+            return ""
+        events = self._trace.threads[thread]
+        known = (self._trace.stacks.get((thread, events.starts[one])) for one in events.outwards(event))
+        return next((stack[0] for stack in known if stack and stack[0]), "")
 
     # elsewhere
 
     def _add_outside(self, work: int, thread: int, event: int) -> None:
         seconds = self._trace.gpu.durations[work] * US
         name = self._trace.name(self._trace.gpu.names[work])
-        stack = self._trace.gpu_stacks.get(work, ("", ""))[0]
+        stacks = self._trace.gpu_stacks.get(work, ())
         if thread == NONE:
-            self._add_other("not known", name, "", seconds, stack)
+            self._add_other("not known", name, "", seconds, stacks)
             return
         names = [*around(self._trace, thread, event)]
-        for one in self._trace.threads[thread].outwards(event) if not stack else ():
-            stack = stack or self._trace.stacks.get((thread, self._trace.threads[thread].starts[one]), ("", ""))[0]
-        self._add_other(kind_of(names), operator_of(names) or name, region_of(names), seconds, stack)
+        stack = self._stack_around(thread, event)
+        self._add_other(kind_of(names), operator_of(names) or name, region_of(names), seconds, [stack] if stack else stacks)
 
-    def _add_other(self, kind: model.OutsideKind, name: str, compilation: str, seconds: float, stack: str) -> None:
-        file, line = line_of(stack)
+    def _add_other(self, kind: model.OutsideKind, name: str, compilation: str, seconds: float, stacks: Sequence[str]) -> None:
+        file, line = line_of(stacks)
         key = (kind, name, compilation, file, line)
         known = self._others.get(key) or model.ProfileOther(0, 0, kind, name, compilation, 0.0, 0, file, line)
         self._others[key] = replace(known, seconds=known.seconds + seconds, runs=known.runs + 1)
@@ -177,7 +191,12 @@ class _Joining:
             yield f"{left} of {len(self._calls.graphs)} calls of compiled graphs are of no graph of this session."
         if self._has_other_code:
             yield OTHER_CODE
-        others = len({*trace.gpu.device}) - 1
+        if trace.unclear:
+            unclear = sum(one in trace.unclear for one in trace.gpu.correlation)
+            yield SEVERAL_PROCESSES.format(
+                processes=len({one.process for one in trace.threads}), works=counted(unclear, "work")
+            )
+        others = len({*trace.gpu.device} - {NONE}) - 1
         if others > 0:
             yield f"Idle times are those of the GPU that computes the longest, of {others + 1}."
 

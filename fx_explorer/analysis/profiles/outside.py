@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fx_explorer.analysis.profiles.graph_calls import FORWARD, REGION
 from fx_explorer.model import OutsideKind
+from fx_explorer.readers.torch_trace.places import is_torch
 
 OPTIMIZER = "Optimizer.step#"
 ENGINE = "autograd::engine::evaluate_function"
@@ -25,7 +26,7 @@ KIND_WORDS: dict[OutsideKind, str] = {
     "not known": "launched by something the profile does not say",
 }
 
-_STACK_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+_STACK_LINE = re.compile(r'File "([^"]+)", line (\d{1,9})')
 
 
 def kind_of(names: Sequence[str]) -> OutsideKind:
@@ -52,7 +53,15 @@ def operator_of(names: Sequence[str]) -> str:
     return operators[-1] if operators else (names[0] if names else "")
 
 
-def line_of(stack: str) -> tuple[str, int]:
-    """Return the innermost line of a stack that torch wrote, ('', 0) for none."""
-    found = _STACK_LINE.findall(stack)
-    return (found[-1][0], int(found[-1][1])) if found else ("", 0)
+def line_of(stacks: Sequence[str]) -> tuple[str, int]:
+    """Return the innermost line outside of torch that all of these stacks, which torch wrote, have; ('', 0) for none, and
+    where they differ.
+    """
+    found = {line for line in map(_innermost, stacks) if line[1]}
+    return found.pop() if len(found) == 1 else ("", 0)
+
+
+def _innermost(stack: str) -> tuple[str, int]:
+    lines = [(file, int(number)) for file, number in _STACK_LINE.findall(stack)]
+    own = [line for line in lines if not is_torch(line[0])]
+    return next(reversed(own or lines), ("", 0))

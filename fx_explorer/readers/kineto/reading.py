@@ -24,6 +24,8 @@ MOST_EVENTS = 30_000_000
 """What comes behind is not read, and that is said: it would take GBs of memory."""
 
 MOST_STACKS = 200_000
+LONGEST_STACK = 4_000
+MOST_OF_KERNEL = 100
 
 EVENTS_BETWEEN_TOLD = 50_000
 
@@ -78,7 +80,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self.trace = Trace()
-        self._threads: dict[tuple[object, object], int] = {}
+        self._threads: dict[tuple[str, str], int] = {}
+        self._processes: dict[str, int] = {}
 
     def add(self, event: Event) -> None:
         trace = self.trace
@@ -100,37 +103,44 @@ class _Reading:
         elif kind in GPU:
             self._add_gpu(args, start, duration, name)
         else:
-            correlation = _number(args.get("correlation"))
-            if correlation != NONE:
-                trace.launches.setdefault(correlation, (self._thread(event), start))
+            self._add_launch(self._thread(event), _id(args.get("correlation")), start)
+
+    def _add_launch(self, thread: int, correlation: int, start: float) -> None:
+        if correlation == NONE:
+            return
+        first, _ = self.trace.launches.setdefault(correlation, (thread, start))
+        if self.trace.threads[first].process != self.trace.threads[thread].process:
+            self.trace.unclear.add(correlation)
 
     def _add_cpu(self, event: Event, args: Event, start: float, duration: float, name: str) -> None:
         thread = self._thread(event)
-        external, sequence = _number(args.get("External id")), _number(args.get("Sequence number"))
-        self.trace.threads[thread].add(start, duration, self.trace.names.number(name), external, sequence)
+        external, sequence = _id(args.get("External id")), _number(args.get("Sequence number"))
+        is_annotation = event.get("cat") == "user_annotation"
+        self.trace.threads[thread].add(start, duration, self.trace.names.number(name), external, sequence, is_annotation)
         stack = _stack(args)
         if stack and len(self.trace.stacks) < MOST_STACKS:
             self.trace.stacks[(thread, start)] = stack
 
     def _add_gpu(self, args: Event, start: float, duration: float, name: str) -> None:
         gpu = self.trace.gpu
-        stack = _stack(args)
-        if stack and len(self.trace.gpu_stacks) < MOST_STACKS:
-            self.trace.gpu_stacks[len(gpu)] = stack
+        stacks = _stacks_of_kernel(args)
+        if stacks and len(self.trace.gpu_stacks) < MOST_STACKS:
+            self.trace.gpu_stacks[len(gpu)] = stacks
         gpu.starts.append(start)
         gpu.durations.append(duration)
         gpu.names.append(self.trace.names.number(name))
-        gpu.correlation.append(_number(args.get("correlation")))
-        gpu.external.append(_number(args.get("External id")))
-        gpu.device.append(_number(args.get("device")))
+        gpu.correlation.append(_id(args.get("correlation")))
+        gpu.external.append(_id(args.get("External id")))
+        gpu.device.append(_number(args.get("device", args.get("inDevice"))))  # a copy between GPUs has the latter
         gpu.stream.append(_number(args.get("stream")))
+        gpu.graph_node.append(_id(args.get("graph node id")))
 
     def _thread(self, event: Event) -> int:
         key = (str(event.get("pid")), str(event.get("tid")))
         found = self._threads.get(key)
         if found is None:
             found = self._threads[key] = len(self.trace.threads)
-            self.trace.threads.append(CpuThread())
+            self.trace.threads.append(CpuThread(self._processes.setdefault(key[0], len(self._processes))))
         return found
 
 
@@ -143,10 +153,26 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else NONE
 
 
+def _id(value: object) -> int:
+    """Return a number that tells things apart, which begin at 1: Kineto writes 0 where there is none."""
+    return _number(value) or NONE
+
+
+def _stacks_of_kernel(args: Event) -> tuple[str, ...]:
+    """Return ``stack``, which torch writes to the kernels of generated code (``torch/_inductor/profiler.py``).
+
+    A ``stack_trace`` at what ran on a GPU is an accident: torch writes it to whatever begins on a thread of this number
+    while a node runs there, and the number of a stream, such as 7, may be that of a thread.
+    """
+    given = args.get("stack")
+    stacks = given if isinstance(given, list) else [given]
+    return tuple(stack[:LONGEST_STACK] for stack in stacks[:MOST_OF_KERNEL] if isinstance(stack, str) and stack)
+
+
 def _stack(args: Event) -> tuple[str, str] | None:
-    """Return ``stack_trace`` and ``node_name``, which torch writes where it knows the node that an event is of
+    """Return ``stack_trace`` and ``node_name``, which torch writes where it knows the node that an operator is of
     (``torch/profiler/_utils.py``, ``map_recorded_events_to_aten_ops_with_stack_trace``).
     """
     stack, node = args.get("stack_trace"), args.get("node_name")
-    found = (stack[:4_000] if isinstance(stack, str) else "", node[:200] if isinstance(node, str) else "")
+    found = (stack[:LONGEST_STACK] if isinstance(stack, str) else "", node[:200] if isinstance(node, str) else "")
     return found if any(found) else None

@@ -35,7 +35,9 @@ class Names:
 class CpuThread:
     """What one thread of the program did: operators and annotations, which lie within one another."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: int = 0) -> None:
+        self.process = process
+        """Number of the process: a trace that was merged of several has more than one."""
         self.starts = array("d")
         """Microseconds, as all times of a trace."""
         self.ends = array("d")
@@ -43,21 +45,26 @@ class CpuThread:
         self.external = array("q")
         """``External id``: GPU work that an operator launched has the same; -1 for none."""
         self.sequence = array("q")
-        """``Sequence number``: a forward function and its backward have the same; -1 for none."""
+        """``Sequence number``: a forward function and its backward have the same; -1 for none. torch counts in each
+        thread for itself (``aten/src/ATen/SequenceNumber.cpp``).
+        """
+        self.annotations = array("b")
+        """1 for what the program noted itself (``record_function``), 0 for operators."""
         self.parents = array("q")
         """Index of the event around each; -1 for none. Empty before ``nest``."""
 
-    def add(self, start: float, duration: float, name: int, external: int, sequence: int) -> None:
+    def add(self, start: float, duration: float, name: int, external: int, sequence: int, is_annotation: bool) -> None:
         self.starts.append(start)
         self.ends.append(start + duration)
         self.names.append(name)
         self.external.append(external)
         self.sequence.append(sequence)
+        self.annotations.append(is_annotation)
 
     def nest(self) -> None:
         """Sort the events, and find which lies within which."""
         order = sorted(range(len(self.starts)), key=lambda at: (self.starts[at], -self.ends[at]))
-        for name in ("starts", "ends", "names", "external", "sequence"):
+        for name in ("starts", "ends", "names", "external", "sequence", "annotations"):
             column = getattr(self, name)
             setattr(self, name, array(column.typecode, (column[at] for at in order)))
         self.parents = array("q", bytes(8 * len(order)))
@@ -92,10 +99,16 @@ class GpuWork:
         self.durations = array("d")
         self.names = array("L")
         self.correlation = array("q")
-        """The call of the CUDA runtime that launched it has the same; -1 for none."""
+        """The call of the CUDA runtime that launched it has the same; -1 for none. All that one replay of a CUDA graph
+        runs has that of its ``cudaGraphLaunch``.
+        """
         self.external = array("q")
         self.device = array("q")
         self.stream = array("q")
+        self.graph_node = array("q")
+        """``graph node id``: nodes of a CUDA graph ascend in the order in which they were captured, whichever stream they
+        run on; -1 for what ran in no graph.
+        """
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -110,10 +123,12 @@ class Trace:
     gpu: GpuWork = field(default_factory=GpuWork)
     launches: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Correlation → the thread that launched, and when."""
+    unclear: set[int] = field(default_factory=set)
+    """Correlations that several processes used: each counts for itself, and works of a GPU do not name their process."""
     stacks: dict[tuple[int, float], tuple[str, str]] = field(default_factory=dict)
     """(thread, start) of an operator → ``stack_trace`` and ``node_name``, which later releases of torch write."""
-    gpu_stacks: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """The same, of what ran on a GPU, by its index."""
+    gpu_stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What ran on a GPU, by its index → the stacks of the operations that it computes."""
     devices: list[str] = field(default_factory=list)
     """Names of the GPUs, by number."""
     events: int = 0

@@ -21,6 +21,28 @@ def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
     return _closure(reader, nodes, "parent", "child")
 
 
+NODES_AT_ONCE = 20_000
+"""Nodes of which is asked in one question to the session, so that no answer is large."""
+
+
+def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, list[int]]:
+    """Return a node that generated code computes → the nodes among these ``count`` that it comes from, itself not among
+    them.
+    """
+    found: dict[int, list[int]] = {}
+    for start in range(first, first + count, NODES_AT_ONCE):
+        pairs = reader.query(
+            "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE parent >= ? AND parent < ? "
+            "UNION SELECT down.origin, link.child FROM down JOIN link ON link.parent = down.id) "
+            "SELECT id, group_concat(CAST(origin AS INTEGER)) FROM down WHERE origin != id "
+            "AND EXISTS (SELECT 1 FROM line_node WHERE line_node.node = down.id) GROUP BY 1",
+            (start, min(start + NODES_AT_ONCE, first + count)),
+        )
+        for node, origins in pairs:
+            found.setdefault(node, []).extend(map(int, origins.split(",")))
+    return found
+
+
 def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str) -> frozenset[int]:
     # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole
     # model passes through.

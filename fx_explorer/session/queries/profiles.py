@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from fx_explorer.session.queries.sql import computed_nodes
+from fx_explorer.session.queries.sql import computed_nodes, json_list
 from fx_explorer.session.reader import SessionReader
 
 
@@ -17,6 +18,7 @@ class CallInOrder(NamedTuple):
     call: int
     name: str
     language: str
+    output_code: int
 
 
 def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
@@ -24,7 +26,8 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
     graphs (conditionals, loops) are none: what they run are rows of their own.
     """
     found = reader.query(
-        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, kernel.language "
+        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, kernel.language, "
+        "coalesce(kernel.output_code, 0) "
         "FROM kernel_call JOIN kernel ON kernel.id = kernel_call.kernel "
         "JOIN compilation ON compilation.id = kernel.compilation "
         "WHERE coalesce(kernel.runs, '[]') IN ('[]', '') AND compilation.status != 'restarted' "
@@ -33,20 +36,42 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
     return [CallInOrder(*row) for row in found]
 
 
-class NodeOfCall(NamedTuple):
-    """A node that a call of a kernel computes; call 0: every call of it."""
+class PlaceOfCall(NamedTuple):
+    """Where generated code calls a kernel, and where it defines it. Lines count from 1; 0 where one is not known."""
 
     kernel: int
     call: int
-    node: int
-    file: int
+    output_code: int
     line: int
+    first_line: int
+    is_generated: bool
 
 
-def nodes_of_calls(reader: SessionReader) -> list[NodeOfCall]:
-    """Return the nodes that the calls of each kernel compute, with the user's innermost line of each (0: none)."""
+def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
+    """Return the places of every kernel, call by call."""
     found = reader.query(
-        f"SELECT kernel, call, node.id, node.file, node.line FROM {computed_nodes(with_calls=True)} "
-        "JOIN node ON node.id = computed ORDER BY 1, 2, 3"
+        "SELECT kernel.id, kernel_call.id, coalesce(kernel.output_code, 0), coalesce(kernel_call.line, 0), "
+        "coalesce(kernel.first_line, 0), coalesce(kernel.artifact, 0) != 0 "
+        "FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id ORDER BY 1, 2"
     )
-    return [NodeOfCall(*row) for row in found]
+    return [PlaceOfCall(kernel, call, code, line, first, bool(has_code)) for kernel, call, code, line, first, has_code in found]
+
+
+def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield (kernel, call of it, the nodes that this computes); call 0 stands for every call."""
+    found = reader.query(
+        f"SELECT kernel, call, group_concat(node.id) FROM {computed_nodes(with_calls=True)} "
+        "JOIN node ON node.id = computed GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for kernel, call, nodes in found:
+        yield kernel, call, [*map(int, nodes.split(","))]
+
+
+def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """Return node → (SourceFile, line) of the user's innermost line, for those of these nodes that have one."""
+    found = reader.query(
+        "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
+        "WHERE node.file AND node.line",
+        (json_list(nodes),),
+    )
+    return {node: (file, line) for node, file, line in found}

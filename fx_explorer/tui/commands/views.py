@@ -161,7 +161,8 @@ _SORT = (
     "less_than_sign,v o",
     "table_rows.sort",
     "sort rows",
-    "Sort the rows of the table by a column, the other way round, or not any more. A click on a heading does it too.",
+    "Sort the rows of the table by a column, the other way round, or not any more; a graph by its times in a profile, or as "
+    "it was. A click on a heading does it too.",
 )
 
 _FIXES = (

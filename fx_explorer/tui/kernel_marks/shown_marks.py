@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
-from fx_explorer.tui.beside import Beside, Renewed
+from fx_explorer.model import Graph, Profile
+from fx_explorer.tui.beside import Beside, Made, Renewed
 from fx_explorer.tui.kernel_marks.source_gutter import percent
 
 if TYPE_CHECKING:
     from textual.widget import Widget
 
     from fx_explorer.analysis.documents import Document, Place
+    from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces
     from fx_explorer.session import SessionReader
 
 
@@ -27,10 +30,23 @@ LEGENDS: Mapping[Measure, str] = {
 }
 
 
+NODES_AT_ONCE = 1_000
+"""Nodes of a graph whose times are read before the next frame, which takes some 10 ms."""
+
+GRAPHS_KEPT = 8
+"""Graphs whose times are kept: more than there are panes."""
+
+
 def _read_heat(reader: SessionReader) -> SourceHeat:
     from fx_explorer.analysis.heat.source_heat import source_heat  # not needed for the first paint
 
     return source_heat(reader)
+
+
+def _read_times(reader: SessionReader) -> ProfiledPlaces | None:
+    from fx_explorer.analysis.profiles.places import profiled_places  # not needed where there is no profile
+
+    return profiled_places(reader)
 
 
 class KernelMarks:
@@ -38,18 +54,68 @@ class KernelMarks:
     that the session grows.
     """
 
-    def __init__(self, widget: Widget, changed: Callable[[], None], takes_long: Callable[[SessionReader], bool]) -> None:
-        """``changed`` is called when the heat is another one. ``takes_long`` says of a session whether it is
-        too large to be read before the next frame.
+    def __init__(
+        self,
+        widget: Widget,
+        changed: Callable[[], None],
+        times_changed: Callable[[], None],
+        takes_long: Callable[[SessionReader], bool],
+        times_take_long: Callable[[SessionReader], bool],
+    ) -> None:
+        """``changed`` is called when the heat is another one, ``times_changed`` when the times of a profile are.
+        ``takes_long`` and ``times_take_long`` say of a session whether it is too large to be read before the next frame.
         """
         self.is_on = True
         self.heat = NO_HEAT
+        self._times: ProfiledPlaces | None = None
+        self._graph_times: OrderedDict[int, GraphTimes] = OrderedDict()
+        self._times_changed = times_changed
+        self._reading: Beside[GraphTimes] = Beside(widget, "times of nodes", "read the times of a graph's nodes")
+        self._renewed_times: Renewed[ProfiledPlaces | None] = Renewed(
+            Beside(widget, "times of places", "read the times of a profile"), self._take_times, self._cannot_read_times
+        )
         self._changed = changed
         self._takes_long = takes_long
+        self._times_take_long = times_take_long
         self._renewed: Renewed[SourceHeat] = Renewed(
             Beside(widget, "kernels of lines", "read which kernels compute each line"), self._take, self._cannot
         )
         self._read_of: tuple[SessionReader, int] | None = None
+
+    @property
+    def times(self) -> ProfiledPlaces | None:
+        """Return the times of the session's profile; None without one, and while kernels are not marked."""
+        return self._times if self.is_on else None
+
+    def times_of_graph(self, reader: SessionReader, graph: int) -> GraphTimes | None:
+        """Return the times of the nodes of a graph; None where no node has one, and where they are not known yet: those of
+        a large graph are read beside the screen, one graph after the other.
+        """
+        if self.times is None:
+            return None
+        if graph not in self._graph_times and not self._reading.is_busy:
+            self._read_times(reader, reader.get(Graph, graph), self.times)
+        known = self._graph_times.get(graph)
+        return known if known and known.whole.seconds else None
+
+    def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
+        from fx_explorer.analysis.profiles.places import graph_times  # not needed where there is no profile
+
+        if graph.node_count <= NODES_AT_ONCE:
+            self._keep_times(graph, graph_times(reader, graph, places))
+            return
+
+        def take(made: Made[GraphTimes]) -> None:
+            made.reader.close()
+            self._keep_times(graph, made.value)
+            self._times_changed()
+
+        self._reading.begin(reader.path, lambda beside: graph_times(beside, graph, places), take, lambda _: None)
+
+    def _keep_times(self, graph: Graph, times: GraphTimes) -> None:
+        self._graph_times[graph.id] = times
+        while len(self._graph_times) > GRAPHS_KEPT:
+            self._graph_times.popitem(last=False)
 
     def lines_of(self, document: Document) -> Mapping[int, LineHeat]:
         """Return the lines of a source file that kernels compute; none while kernels are not marked."""
@@ -61,11 +127,16 @@ class KernelMarks:
         if self.is_on and of != self._read_of:
             self._read_of = of
             self._renewed.renew(reader, _read_heat, takes_long=self._takes_long(reader))
+            if self._times is not None or reader.has(Profile):
+                self._renewed_times.renew(reader, _read_times, takes_long=self._times_take_long(reader))
 
     def forget(self) -> None:
         """Forget the session, which is about to be closed."""
         self._renewed.forget()
-        self._read_of, self.heat = None, NO_HEAT
+        self._renewed_times.forget()
+        self._read_of, self.heat, self._times = None, NO_HEAT, None
+        self._reading.stop()
+        self._graph_times.clear()
 
     def legend(self, document: Document) -> str:
         """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is estimated;
@@ -89,3 +160,13 @@ class KernelMarks:
 
     def _cannot(self) -> None:
         self._take(NO_HEAT)
+
+    def _take_times(self, times: ProfiledPlaces | None) -> None:
+        if times != self._times:
+            self._times = times
+            self._reading.stop()
+            self._graph_times.clear()
+            self._times_changed()
+
+    def _cannot_read_times(self) -> None:
+        self._take_times(None)

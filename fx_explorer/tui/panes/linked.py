@@ -80,7 +80,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
     def __init__(self) -> None:
         super().__init__()
         self.stage_words = StageWords()
-        self.kernel_marks = KernelMarks(self, self._mark_lines, READS["kernels"].takes_long)
+        self.kernel_marks = KernelMarks(
+            self, self._mark_lines, self._show_times, READS["kernels"].takes_long, READS["profile"].takes_long
+        )
         self._tabs = OneLine(classes="pane-tabs")
         self._row = Horizontal()
         self._active = 0
@@ -148,6 +150,12 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Show in the source what its lines cost, which is known only now."""
         for pane in self.panes:
             if pane.document and pane.document.kind == "source":
+                pane.show_marks_again()
+
+    def _show_times(self) -> None:
+        """Show the times of a profile in graphs and generated code, which are known only now."""
+        for pane in self.panes:
+            if pane.document and pane.document.kind != "source":
                 pane.show_marks_again()
 
     def forget_stage(self) -> None:

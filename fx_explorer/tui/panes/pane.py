@@ -20,9 +20,9 @@ from fx_explorer.tui.panes.graph_writing import GraphWriting
 from fx_explorer.tui.panes.lit_text import show_beginning
 from fx_explorer.tui.panes.pane_text import PaneText
 from fx_explorer.tui.panes.pane_title import position_text, title_text
-from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows, columns_of
+from fx_explorer.tui.selection.graph_rows import COLUMNS, TIME_TITLE, GraphRows, columns_of
 from fx_explorer.tui.selection.presets import MISSING, Slot
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, lines_in
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, SortedLines, lines_in
 from fx_explorer.tui.status.old_files import MARK, OldFiles
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.lines.line_view import LineView
@@ -74,6 +74,7 @@ class Pane(TellsUnreadable, Vertical):
         self.document: Document | None = None
         self._title = OneLine(classes="pane-title")
         self._text = PaneText(MISSING[slot], marks)
+        self._times = self._text.times
         self._writing = GraphWriting()
         self._rows = RowList(COLUMNS)
         self._rows.display = False
@@ -158,6 +159,8 @@ class Pane(TellsUnreadable, Vertical):
         self.stop_writing()
         self._text.stop()
         had_focus = self.body.has_focus
+        stays_sorted = self._times.is_sorted and document == self.document
+        self._times.stop()
         self.document = document
         self._region = region if document and document.kind == "graph" else None
         self._shown = lines_in(reader, document, region) if document else EVERY_LINE
@@ -170,6 +173,8 @@ class Pane(TellsUnreadable, Vertical):
         elif document and document.kind == "graph":
             self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
             self._load_rows(reader, document, self._shown.row_of(line))
+            if stays_sorted:
+                self._sort(line)
         elif document:
             self._text.load(reader, document, self._shown, line)
             self.annotate(reader)
@@ -194,9 +199,52 @@ class Pane(TellsUnreadable, Vertical):
         self._picture.load(reader, reader.get(Graph, document.id), line)
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
-        columns = columns_of(reader, has_fates=self.fates is not None, marks_kernels=self._marks.is_on)
-        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=self._marks.is_on)
+        times, marks_kernels = self._times.of_graph(reader, document), self._marks.is_on
+        columns = columns_of(
+            reader,
+            has_fates=self.fates is not None,
+            marks_kernels=marks_kernels,
+            has_times=times is not None,
+            is_sorted=self._times.is_sorted,
+        )
+        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=marks_kernels, times=times)
         self._rows.load(rows, columns, line=row)
+
+    def sort_by_time(self) -> bool:
+        """Show the rows of the graph by their times in a profile, with the cursor on the dearest; or as the graph has
+        them again, with the cursor on the same node. Returns whether the pane shows times of nodes as rows.
+        """
+        reader, document = self._reader, self.document
+        if self.body is not self._rows or not reader or not document or self._times.of_graph(reader, document) is None:
+            return False
+        if not self._times.is_sorted:
+            self._sort()
+            return True
+        line, lit = self._line_of(self.body.cursor), self._lit
+        self._times.stop()
+        self._shown = lines_in(reader, document, self._region)
+        if self._shown.folds(line):
+            self._shown = self._shown.opened()
+        self._load_rows(reader, document, self._shown.row_of(line))
+        self.show_links(lit)
+        return True
+
+    def _sort(self, line: int | None = None) -> None:
+        """Sort the rows by their times. The cursor goes to a line of the document; for None to the first row, which the
+        other panes follow.
+        """
+        reader, times = self._reader, self._times.of_graph(self._reader, self.document)
+        if reader and times:
+            self._times.sort(reader, times, self._shown, lambda lines: self._show_sorted(lines, line))
+
+    def _show_sorted(self, lines: list[int], line: int | None) -> None:
+        if self._reader is None or self.document is None:
+            return
+        lit, self._times.is_sorted, self._shown = self._lit, True, SortedLines(lines)
+        self._load_rows(self._reader, self.document, 0 if line is None else self._shown.row_of(line))
+        self.show_links(lit)
+        if line is None and self.place:
+            self.post_message(self.Moved(self, self.place))
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
         """Write the text of a large graph beside the screen, and call ``done`` when ``show`` has it at
@@ -236,8 +284,8 @@ class Pane(TellsUnreadable, Vertical):
             return
         if self.document.kind == "source":
             self.annotate(self._reader)
-        elif self.document.kind == "artifact":
-            self._text.colour_numbers_again(self._reader, self.document)
+        elif self.body is self._text.code:
+            self._text.mark_kernels_again(self._reader, self.document, self._shown)
         elif self.body is self._rows:
             lit, line = self._lit, self._line_of(self.body.cursor)
             self._load_rows(self._reader, self.document, self._shown.row_of(line))
@@ -333,6 +381,11 @@ class Pane(TellsUnreadable, Vertical):
         elif self.place:
             self.post_message(self.Followed(self, self.place))
 
+    def on_row_list_heading_picked(self, event: RowList.HeadingPicked) -> None:
+        event.stop()
+        if event.view.title_of(event.column) == TIME_TITLE:
+            self.sort_by_time()
+
     # title
 
     def _show_title(self) -> None:
@@ -344,6 +397,8 @@ class Pane(TellsUnreadable, Vertical):
             title = Content(f"#{kernel} ") + title
         elif self.document and (legend := self._marks.legend(self.document)):
             title += Content(f" · {legend}")
+        if words := "" if self.picture else self._times.in_words(self._reader, self.document, kernel):
+            title += Content(f" · {words}")
         self._title.show(title, self.position)
 
     @property

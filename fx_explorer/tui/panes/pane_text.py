@@ -9,6 +9,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.assembly.machine_column import has_words, layout_of
 from fx_explorer.tui.assembly.machine_words import MachineWords
 from fx_explorer.tui.kernel_marks.number_colours import NumberColours
+from fx_explorer.tui.panes.pane_times import PaneTimes
 from fx_explorer.tui.panes.source_marks import SourceMarks
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.shown_lines import ShownLines, code_of
@@ -28,6 +29,7 @@ class PaneText:
 
     def __init__(self, placeholder: str, marks: KernelMarks) -> None:
         self.code = CodeView(placeholder=placeholder)
+        self.times = PaneTimes(self.code, marks)
         self._source_marks = SourceMarks(self.code, marks)
         self._numbers = NumberColours(self.code, marks)
         self._machine_words = MachineWords(self.code)
@@ -61,6 +63,8 @@ class PaneText:
         self.code.load(ready or text, language, line=shown.row_of(line), numbers=shown.lines, layout=layout)
         self._numbers.renew(reader, document)
         self._source_marks.forget()
+        if shown.lines is None:
+            self.times.show_before_lines(reader, document, self.kernel)
         if shown.lines is not None and self._machine_words.are_wanted and has_words(language, whole):
             self._machine_words.show(reader.path, whole, shown.lines)
 
@@ -79,9 +83,13 @@ class PaneText:
         """
         return self._source_marks.renew(reader, document)
 
-    def colour_numbers_again(self, reader: SessionReader, document: Document) -> None:
+    def mark_kernels_again(self, reader: SessionReader, document: Document, shown: ShownLines) -> None:
+        """Colour the numbers of generated code, and show the times of a profile, as far as kernels are marked now."""
         self.code.colour_numbers(None)
         self._numbers.renew(reader, document)
+        if shown.lines is None:
+            self.code.annotate({})
+            self.times.show_before_lines(reader, document, self.kernel)
 
     def toggle_machine_words(self, reader: SessionReader, document: Document, shown: ShownLines) -> bool:
         """Show the address, the control bits and the live registers of each SASS instruction, or hide them.

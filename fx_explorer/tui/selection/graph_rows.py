@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from fx_explorer import model
 from fx_explorer.analysis.backends.segment_regions import FALLS_BACK, regions_of_nodes
@@ -26,6 +27,9 @@ from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, Folde
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
+if TYPE_CHECKING:
+    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
+
 NAME_CELLS = 28
 
 COLUMNS = (
@@ -41,11 +45,24 @@ STAGE_COLUMNS = (replace(COLUMNS[0], min_width=15, max_width=NAME_CELLS + 2), FA
 """The same with what became of each node in a stage."""
 
 
-def columns_of(reader: SessionReader, *, has_fates: bool, marks_kernels: bool) -> tuple[Column, ...]:
-    """Return the columns: with what became of each node in a stage, and before all with the numbers of
-    the kernels that compute it.
+TIME_TITLE = "profiled"
+SORTED = "▼"
+
+TIME_COLUMN = Column(TIME_TITLE, "text", "right", min_width=10, max_width=11)
+"""In a narrow pane it stays, and what is left out first is the value."""
+
+
+def columns_of(
+    reader: SessionReader, *, has_fates: bool, marks_kernels: bool, has_times: bool = False, is_sorted: bool = False
+) -> tuple[Column, ...]:
+    """Return the columns: with what became of each node in a stage, with its time in a profile, which the rows may be
+    sorted by, and before all with the numbers of the kernels that compute it.
     """
-    columns = STAGE_COLUMNS if has_fates else COLUMNS
+    columns: tuple[Column, ...] = STAGE_COLUMNS if has_fates else COLUMNS
+    if has_times:
+        at = next(at for at, column in enumerate(columns) if column.title == "value")
+        time, value = replace(TIME_COLUMN, arrow=SORTED * is_sorted), replace(columns[at], priority=1)
+        columns = (*columns[:at], time, value, *columns[at + 1 :])
     if not marks_kernels:
         return columns
     cells = len(str(last_kernel(reader))) + len(MORE)
@@ -70,10 +87,13 @@ class GraphRows:
         fates: Mapping[int, Fate] | None = None,
         *,
         marks_kernels: bool = False,
+        times: GraphTimes | None = None,
     ) -> None:
         """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the rows
-        are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before all.
+        are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before all; ``times`` are those
+        of nodes in a profile.
         """
+        self._times = times
         self._marks_kernels = marks_kernels
         self._fates = fates
         self._reader = reader
@@ -90,6 +110,7 @@ class GraphRows:
         if self._folded and start == 0 < stop:
             inputs = self._reader.nodes(self._graph, 0, self._folded)
             folded: Row = folded_row(inputs, self._names.of(inputs))
+            folded = folded if self._times is None else (folded[0], "", *folded[1:])
             folded = folded if self._fates is None else (folded[0], "", *folded[1:])
             return [("", *folded) if self._marks_kernels else folded, *self._page(1, stop)]
         return self._page(start, stop)
@@ -100,6 +121,8 @@ class GraphRows:
         names = placeholder_names(nodes, self._names) if any(node.op == "placeholder" for node in nodes) else {}
         colours = self._colours if any(node.annotations for node in nodes) else self._segment_colours
         rows = [node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours) for node in nodes]
+        if self._times is not None:
+            rows = [(row[0], time_cell(self._times.of_node(node.id)), *row[1:]) for row, node in zip(rows, nodes, strict=True)]
         if self._fates is not None:
             rows = [_with_fate(row, self._fates.get(node.id)) for row, node in zip(rows, nodes, strict=True)]
         if not self._marks_kernels:
@@ -127,7 +150,13 @@ class GraphRows:
         if self._positions is None:
             return self._reader.nodes(self._graph, start, stop)
         ids = [self._graph.first_node + position for position in self._positions[start:stop]]
-        return self._reader.by_ids(model.Node, ids)
+        found = {node.id: node for node in self._reader.by_ids(model.Node, ids)}
+        return [found[one] for one in ids if one in found]
+
+
+def time_cell(time: PlaceTime | None) -> Piece:
+    """Return what a pane says of the time of a place in a profile."""
+    return (time.in_words, "text") if time else ("", "muted")
 
 
 def _with_fate(row: Row, fate: Fate | None) -> Row:

@@ -51,6 +51,12 @@ def coloured(reader: SessionReader, document: Document) -> Lines | None:
     return graph_text(reader, document.kind, document.id).coloured(document.language)
 
 
+def written_text(reader: SessionReader, document: Document) -> GraphText:
+    """Return the text of a graph, which is shown."""
+    assert document.kind == "code" or document.kind == "table"
+    return graph_text(reader, document.kind, document.id)
+
+
 def keep_written(reader: SessionReader, document: Document, text: GraphText) -> None:
     """Give a text that was written beside the screen to the reader of the session on screen."""
     assert document.kind == "code" or document.kind == "table"

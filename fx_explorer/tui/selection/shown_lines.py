@@ -19,6 +19,7 @@ from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.kernel_ir.directives import Run
+    from fx_explorer.analysis.profiles.places import GraphTimes
 
 
 class ShownLines:
@@ -116,6 +117,24 @@ class FoldedDirectives(ShownLines):
 
     def opened(self) -> ShownLines:
         return ShownLines(self._every)
+
+
+class SortedLines(ShownLines):
+    """Shows lines in another order than the document's."""
+
+    def __init__(self, lines: Sequence[int]) -> None:
+        super().__init__(lines)
+
+    def row_of(self, line: int) -> int:
+        """Return where a line is shown; the first row for a hidden one."""
+        return self._rows.get(line, 0)
+
+
+def dearest_first(lines: Sequence[int], times: GraphTimes) -> list[int]:
+    """Return lines of a graph by the time of the node there, the dearest first. Those of one time, and those behind that
+    have none, stand as the graph has them.
+    """
+    return sorted(lines, key=times.seconds.__getitem__, reverse=True)
 
 
 FEWEST_FOLDED = 6

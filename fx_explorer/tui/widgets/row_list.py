@@ -200,6 +200,10 @@ class RowList(LineView):
             cells += _fit([(column.heading, "header")], width, column.align, index == layout[-1][0])
         return cells
 
+    def title_of(self, column: int) -> str:
+        """Return the title of a column, by its index."""
+        return self._columns[column].title
+
     def column_at(self, x: int) -> int | None:
         """Return the column shown at cell ``x`` of this widget; None beside all of them."""
         left = self._margin - self.scroll_offset.x

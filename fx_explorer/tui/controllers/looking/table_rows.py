@@ -8,6 +8,10 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.panes.table_pane import TablePane
 
 WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
+NOT_SORTED = (
+    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown as rows by its times, where a profile "
+    "(--profile) has any."
+)
 WORDS_OF_ROWS = "Only rows with these words, of any column"
 
 
@@ -33,10 +37,14 @@ class TableRows:
 
     @conversation("sort rows", "choose the column to sort by")
     async def sort(self) -> None:
-        """Sort the table on screen by a column that the user chooses."""
+        """Sort the table on screen by a column that the user chooses; the graph of the focused pane by its times in a
+        profile.
+        """
         pane = self._explorer.table
         if pane is None:
-            self._explorer.notify("Only tables can be sorted: the kernels (6), for example.")
+            graph = self._explorer.linked.active if self._explorer.view == "source" else None
+            if graph is None or not graph.sort_by_time():
+                self._explorer.notify(NOT_SORTED)
             return
         sort = pane.sort
         choices = [

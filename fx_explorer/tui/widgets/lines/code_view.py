@@ -14,6 +14,8 @@ from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, Wrap
 Annotation = Piece | list[Piece]
 """One text, or several side by side."""
 
+_NO_ANNOTATIONS: Mapping[int, Sequence[Piece]] = {}
+
 
 class CodeView(LineView):
     """A text by lines, coloured, with line numbers and, between number and text, an optional column
@@ -38,7 +40,7 @@ class CodeView(LineView):
         super().__init__(placeholder=placeholder, name=name, id=id, classes=classes)
         self._lines = Lines(text, language)
         self._line_numbers = line_numbers
-        self._annotations: Mapping[int, Sequence[Piece]] = {}
+        self._annotation_of: Callable[[int], Sequence[Piece] | None] = _NO_ANNOTATIONS.get
         self._annotation_width = 0
         self._kind_of_number: Callable[[int], str] | None = None
         self._numbers: Sequence[int] | None = None
@@ -68,7 +70,7 @@ class CodeView(LineView):
         self._lines = text if isinstance(text, Lines) else Lines(text, language)
         self._wrapped, self._layout = None, layout
         self._numbers = numbers
-        self._annotations, self._annotation_width, self._kind_of_number = {}, 0, None
+        self._annotation_of, self._annotation_width, self._kind_of_number = _NO_ANNOTATIONS.get, 0, None
         self.forget_place()
         self._lay_out()
         self.move_to(self.rows_of_line(line)[0], center=True)
@@ -98,8 +100,22 @@ class CodeView(LineView):
 
         ``annotations`` maps a line to (text, kind), or to several of these.
         """
-        self._annotations = {line: _printable_pieces(one) for line, one in annotations.items()}
-        self._annotation_width = max(map(_cells, self._annotations.values()), default=-1) + 1
+        pieces = {line: _printable_pieces(one) for line, one in annotations.items()}
+        self._annotation_of = pieces.get
+        self._annotation_width = max(map(_cells, pieces.values()), default=-1) + 1
+        self._lay_out()
+
+    def annotate_by(self, piece_of: Callable[[int], Piece | None], cells: int) -> None:
+        """Show a column of ``cells`` like that of ``annotate``, of a text with so many annotations that each is asked for
+        when its line is on screen.
+        """
+
+        def pieces_of(line: int) -> Sequence[Piece] | None:
+            piece = piece_of(line)
+            return _printable_pieces(piece) if piece else None
+
+        self._annotation_of = pieces_of
+        self._annotation_width = cells + 1
         self._lay_out()
 
     def colour_numbers(self, kind_of: Callable[[int], str] | None) -> None:
@@ -191,7 +207,7 @@ class CodeView(LineView):
             kind = self._kind_of_number(line) if self._kind_of_number else ""
             tokens.append((f"{number + 1:>{self._number_width}} ", kind or "gutter"))
         if self._annotation_width:
-            *before, (text, kind) = self._annotations.get(line) or [("", "annotation")]
+            *before, (text, kind) = self._annotation_of(line) or [("", "annotation")]
             room = self._annotation_width - _cells(before) - cell_len(text)
             tokens += [*before, (text + " " * room, kind)]
         return tokens

@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from fx_explorer.tui.palette import CURSOR, MARKED, Palette
+from fx_explorer.tui.looks.palette import CURSOR, MARKED, Palette
 from fx_explorer.tui.widgets import scroll_track
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks.call_tree import FunctionCall
 from fx_explorer.analysis.breaks.kept_across import KeptValues
-from fx_explorer.analysis.call_tree import FunctionCall
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader

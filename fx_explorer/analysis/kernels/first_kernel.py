@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu, triton_kernels
-from fx_explorer.analysis.log_sessions import not_decoded
+from fx_explorer.analysis.whole_session.log_sessions import not_decoded
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernel_languages
 

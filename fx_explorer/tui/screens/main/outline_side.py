@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.outline import OutlineEntry, kernels_below, outline
+from fx_explorer.analysis.contents.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.failures.unreadable import explained
 from fx_explorer.tui.screens.main.views import Views

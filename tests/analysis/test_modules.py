@@ -14,7 +14,7 @@ from fx_explorer.analysis.modules.tree import IN_NO_MODULE, module_tree
 from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.graph.graphs import captured_operations
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Written
 

@@ -12,7 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.analysis.heat.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.queries.kernel_places import kernels_of_each
+from fx_explorer.session.queries.kernel.kernel_places import kernels_of_each
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.kernel_marks.kernel_colours import COLOURS, kernel_kind, kernel_numbers
 from fx_explorer.tui.kernel_marks.source_gutter import source_gutter

@@ -30,7 +30,7 @@ from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import kernels_by_compilation
+from fx_explorer.session.queries.kernel.kernels import kernels_by_compilation
 
 KEPT = "kept for the backward"
 

@@ -23,7 +23,7 @@ from fx_explorer.analysis.modules.paths import NO_MODULE, ModulePath, Root, arou
 from fx_explorer.analysis.naming.values import InputName, InputNames
 from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.modules import (
+from fx_explorer.session.queries.graph.modules import (
     ModuleNodes,
     captured_by_module,
     computed_by_calls,

@@ -63,7 +63,7 @@ from fx_explorer.analysis.whole_session.log_sessions import (
 from fx_explorer.analysis.whole_session.totals import Totals, totals
 from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.graph.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count, filtered
 
 SHOWN_AT_MOST = 5

@@ -11,9 +11,9 @@ from fx_explorer.analysis.variants.other_variants import OtherVariant
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.report.sections.kernels import kernels_of
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import target_counts
+from fx_explorer.session.queries.graph.graphs import target_counts
+from fx_explorer.session.queries.graph.regions import annotated_count
 from fx_explorer.session.queries.guards import check_count, filtered
-from fx_explorer.session.queries.regions import annotated_count
 
 Json = dict[str, object]
 

@@ -21,7 +21,7 @@ from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import partition_sizes, post_grad_operations, stages_reached
+from fx_explorer.session.queries.graph.graphs import partition_sizes, post_grad_operations, stages_reached
 from fx_explorer.session.queries.guards import check_count
 
 State = Literal["waiting", "running", "paused", "done", "failed", "missing"]

@@ -13,7 +13,7 @@ from fx_explorer.analysis.whole_session.log_sessions import not_decoded
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.graphs import frequent_targets
+from fx_explorer.session.queries.graph.graphs import frequent_targets
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (

@@ -60,4 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
     that do not go with what was given.
     """
-    return explore(arguments)
+    return explore(arguments, compared_in_words)
+
+
+def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
+    """Return what ``fx-explorer diff`` says of two sessions or logs."""
+    from fx_explorer.commands.diff import text_of_both
+    from fx_explorer.ranks.reading import opened
+
+    with opened(left) as one, opened(right) as two:
+        return "\n".join(text_of_both(one, two, names))

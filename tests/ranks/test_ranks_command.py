@@ -11,8 +11,8 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.ranks.finding import Finding
-from fx_explorer.command_line.app.exploring import compared_in_words
 from fx_explorer.command_line.ranks.given_directory import is_of_ranks
+from fx_explorer.commands.explore import compared_in_words
 from fx_explorer.errors import UsageError
 from fx_explorer.ranks.engines import FEW_BYTES, SameProcess, engine
 from fx_explorer.ranks.reading import read_file

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,16 +28,19 @@ if TYPE_CHECKING:
     from fx_explorer.tui.ranks.app import RanksApp
     from fx_explorer.tui.ranks.state import RanksState
 
+Compared = Callable[[Path, Path, tuple[str, str]], str]
+"""Says in words what differs between two sessions or logs, which have these names."""
 
-def explore(arguments: argparse.Namespace) -> int:
+
+def explore(arguments: argparse.Namespace, compared: Compared) -> int:
     """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
-    that do not go with what was given.
+    that do not go with what was given. ``compared`` says what differs between two of a job's ranks.
     """
     log: Path | None = getattr(arguments, "reads_log", None)
     if log is None and is_of_ranks(arguments.target):
-        return explore_ranks(arguments)
+        return explore_ranks(arguments, compared)
     if arguments.profile:
-        return _explore_with_profile(arguments)
+        return _explore_with_profile(arguments, compared)
     session = Path(arguments.target) if log is None and is_session(arguments.target) else None
     given = session or log
     if arguments.save and not getattr(arguments, "is_saved", False):
@@ -61,7 +65,7 @@ def explore(arguments: argparse.Namespace) -> int:
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
 
 
-def _explore_with_profile(arguments: argparse.Namespace) -> int:
+def _explore_with_profile(arguments: argparse.Namespace, compared: Compared) -> int:
     """Show a session with the times of a profile; without a terminal, the overview with them. Raises UsageError for what
     is no session, or grows while it is looked at.
     """
@@ -69,10 +73,10 @@ def _explore_with_profile(arguments: argparse.Namespace) -> int:
         raise UsageError("--profile is for a log that is complete, and one that is followed grows. Leave --follow out")
     with contextlib.ExitStack() as until:
         session = session_with_profile(arguments.target, arguments.profile, until)
-        return explore(argparse.Namespace(**{**vars(arguments), "target": str(session), "profile": None}))
+        return explore(argparse.Namespace(**{**vars(arguments), "target": str(session), "profile": None}), compared)
 
 
-def explore_ranks(arguments: argparse.Namespace) -> int:
+def explore_ranks(arguments: argparse.Namespace, compared: Compared) -> int:
     """Show the ranks of a directory, and the session of each that is chosen; without a terminal, the answer as text.
 
     Raises SessionError where no log can be read.
@@ -95,7 +99,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 
     state = RanksState(ranks)
     while True:
-        app = made_app(arguments.target, arguments.theme, lambda config: _ranks_app(state, arguments.target, config))
+        app = made_app(arguments.target, arguments.theme, lambda config: _ranks_app(state, arguments.target, compared, config))
         chosen = app.run()
         if chosen is None:
             return app.return_code or 0
@@ -103,22 +107,13 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
         with contextlib.ExitStack() as until:
             of_rank = argparse.Namespace(**{**vars(arguments), "target": path})
             resolve_files("explore", of_rank, until)
-            explore(of_rank)
+            explore(of_rank, compared)
 
 
-def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
+def _ranks_app(state: RanksState, where: str, compared: Compared, config: Config) -> RanksApp:
     from fx_explorer.tui.ranks.app import RanksApp
 
-    return RanksApp(state, where, compared_in_words, config)
-
-
-def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
-    """Return what ``fx-explorer diff`` says of two sessions or logs."""
-    from fx_explorer.ranks.reading import opened
-    from fx_explorer.report.two_sessions_text import text_of_both
-
-    with opened(left) as one, opened(right) as two:
-        return "\n".join(text_of_both(one, two, names))
+    return RanksApp(state, where, compared, config)
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:

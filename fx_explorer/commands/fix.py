@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(reader: SessionReader, found: SessionFixes) -> None:
     from fx_explorer import fixing
     from fx_explorer.analysis.breaks.grouped import distinct_breaks
-    from fx_explorer.analysis.figures import session_figures
-    from fx_explorer.analysis.log_sessions import tells_breaks
     from fx_explorer.analysis.overview.fallbacks import left_to_python
+    from fx_explorer.analysis.whole_session.figures import session_figures
+    from fx_explorer.analysis.whole_session.log_sessions import tells_breaks
     from fx_explorer.fixing.offers import as_break, why_not_tried
 
     found.request = reader.request()

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fx_explorer.analysis.figures import SessionFigures
 from fx_explorer.analysis.naming.sources import is_unfinished
 from fx_explorer.analysis.recompiles.call_sizes import local_source
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.recompiles.changes import GuardChange
+from fx_explorer.analysis.whole_session.figures import SessionFigures
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 from fx_explorer.model import CaptureRequest

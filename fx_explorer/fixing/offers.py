@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.analysis.overview.fallbacks import MADE_BY_PYTHON, LeftToPython
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile
+from fx_explorer.analysis.whole_session.figures import SessionFigures, session_figures
 from fx_explorer.fixing.dynamic_marks import mark_fixes
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.proposals import proposals, why_none

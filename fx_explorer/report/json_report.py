@@ -11,8 +11,8 @@ from fx_explorer import model
 from fx_explorer.analysis.backends.amounts import summaries
 from fx_explorer.analysis.backends.support import backend_support
 from fx_explorer.analysis.bench.cells import bench_figures
+from fx_explorer.analysis.breaks.call_tree import call_trees
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.guards.symbols import symbols
 from fx_explorer.analysis.ledger.figures import ledger_figures
 from fx_explorer.analysis.links.coverage import link_coverage

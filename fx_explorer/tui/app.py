@@ -23,19 +23,21 @@ from fx_explorer.client import leftovers
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
-from fx_explorer.tui import corner_message
-from fx_explorer.tui.bindings import bindings_of, clashes, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.change.old_findings import LOOK_S
 from fx_explorer.tui.controllers.consents import Consents
-from fx_explorer.tui.corner_message import CornerMessage
+from fx_explorer.tui.failures.unreadable import TellsUnreadable, explained, why
 from fx_explorer.tui.idle.later_imports import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
-from fx_explorer.tui.key_table import KeyTable
-from fx_explorer.tui.moved_keys import MovedKeys
+from fx_explorer.tui.keys.bindings import bindings_of, clashes, textual_action, textual_keymap
+from fx_explorer.tui.keys.key_table import KeyTable
+from fx_explorer.tui.keys.moved_keys import MovedKeys
+from fx_explorer.tui.looks import corner_message
+from fx_explorer.tui.looks.corner_message import CornerMessage
+from fx_explorer.tui.looks.theme import THEMES, default_theme
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.main.asked_of_app import BelowWanted, CopyWanted, DifferenceWanted, ViewShown
@@ -43,8 +45,6 @@ from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.terminal.background.answers import Answers
 from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHeard
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
-from fx_explorer.tui.theme import THEMES, default_theme
-from fx_explorer.tui.unreadable import TellsUnreadable, explained, why
 
 if TYPE_CHECKING:
     from fx_explorer.tui.tour.panel import TourPanel

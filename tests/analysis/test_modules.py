@@ -6,15 +6,15 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.costs import kernel_costs
+from fx_explorer.analysis.memory.saved_values import saved_total
 from fx_explorer.analysis.modules.module_regions import nodes_in, region_of
 from fx_explorer.analysis.modules.own_figures import break_paths
 from fx_explorer.analysis.modules.paths import around, in_words
 from fx_explorer.analysis.modules.tree import IN_NO_MODULE, module_tree
-from fx_explorer.analysis.saved_values import saved_total
-from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import graphs_in_use
+from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.graph.graphs import captured_operations
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Written
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 import torch._inductor
 
-from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.options.explained_options import (
     ExplainedOption,
     explained,
@@ -23,6 +22,7 @@ from fx_explorer.analysis.options.explained_options import (
 )
 from fx_explorer.analysis.options.option_words import GROUPS, WORDS
 from fx_explorer.analysis.options.settings import search
+from fx_explorer.analysis.whole_session.figures import session_figures
 from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.cli import main
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting

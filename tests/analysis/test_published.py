@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fx_explorer.analysis.comparing.published_pairs import stage_pairs
+from fx_explorer.analysis.contents.find import find
 from fx_explorer.analysis.documents import Place, documents_of
-from fx_explorer.analysis.find import find
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.model import Artifact, BackendInstruction, Compilation, Failure, Graph, LineNode, Node, SourceFile

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.saved_values import COMPUTED, saved_total
+from fx_explorer.analysis.memory.saved_values import COMPUTED, saved_total
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import write_training_step

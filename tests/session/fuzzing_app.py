@@ -12,7 +12,7 @@ from fx_explorer.errors import SessionError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.faults import faults_of
+from fx_explorer.tui.failures.faults import faults_of
 from tests.session.limits import UNSHOWN, HungError, limited
 
 KEYS = (

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks.call_tree import tree_lines, trees
 from fx_explorer.analysis.breaks.kept_across import KeptValues
-from fx_explorer.analysis.call_tree import tree_lines, trees
 from fx_explorer.analysis.comparing.kernel_pairs import code_lines
+from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.diff import CUT_IN_WORDS, MOST_LINES, difference_in_words, graph_diff, text_diff
 from fx_explorer.analysis.kernel_ir.line_map import KernelFile
 from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
-from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
 from fx_explorer.analysis.variants.lineage import documents_of_variant, is_through, kernels_of_variant, saving_variant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from fx_explorer.tui.theme import THEMES
+from fx_explorer.tui.looks.theme import THEMES
 from fx_explorer.tui.widgets.lines.line_view import LineView
 
 

@@ -11,7 +11,7 @@ import torch
 from fx_explorer.errors import UsageError
 from fx_explorer.model import KernelTime
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.controllers.bench import KernelBench, Told
+from fx_explorer.tui.controllers.kernels.bench import KernelBench, Told
 from tests.tui.conftest import OpenApp
 from tests.tui.test_below_on_a_real_gpu import session
 from tests.tui.test_stepping import messages

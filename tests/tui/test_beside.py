@@ -13,8 +13,8 @@ from benchmarks.synthetic_kernels import kernels_session
 from fx_explorer import model
 from fx_explorer.errors import SessionError
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import made_beside
 from fx_explorer.tui.selection import graph_texts
+from fx_explorer.tui.tasks.beside import made_beside
 from fx_explorer.tui.views import reads
 from fx_explorer.tui.views.kernels import kernels_table
 from fx_explorer.tui.views.table import Table

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks.call_tree import FunctionCall, tree_lines
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.call_tree import FunctionCall, tree_lines
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.views.break_detail import CODE_WIDTH, break_text, marked_code
 from fx_explorer.tui.views.breaks import breaks_table

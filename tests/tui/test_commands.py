@@ -10,12 +10,12 @@ import pytest
 
 from fx_explorer.commands import keys
 from fx_explorer.tui.app import ExplorerApp
-from fx_explorer.tui.bindings import clashes, first_key
 from fx_explorer.tui.commands import COMMANDS, GROUPS, OF_VIEW, ON_TOP, AppCommand, by_id, key_label, singles
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.dialogs.settings import SettingsDialog
+from fx_explorer.tui.keys.bindings import clashes, first_key
 from fx_explorer.tui.ranks.app import RanksApp
 from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer

@@ -36,7 +36,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Started:
         fake.made.append(gpu.name)
         return fake
 
-    monkeypatch.setattr("fx_explorer.tui.controllers.kernel_builds.KernelBuilds.make_builds", staticmethod(make))
+    monkeypatch.setattr("fx_explorer.tui.controllers.kernels.kernel_builds.KernelBuilds.make_builds", staticmethod(make))
     return fake
 
 

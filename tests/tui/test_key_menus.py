@@ -8,10 +8,10 @@ from textual import events
 from textual.keys import _character_to_key
 
 from fx_explorer.tui.app import ExplorerApp
-from fx_explorer.tui.bindings import clashes
 from fx_explorer.tui.commands import COMMANDS, LEADERS, NOW_LEADERS, OLD_KEYS, ON_TOP, Menu, by_id, is_sequence, menus, singles
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.looking.copying import Copying
+from fx_explorer.tui.keys.bindings import clashes
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
 from fx_explorer.tui.widgets.outline import unfolded_to_fit
 from tests.sessions import Hand

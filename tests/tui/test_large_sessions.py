@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.synthetic_kernels import kernels_session
-from fx_explorer.analysis.outline import RANGE, outline
+from fx_explorer.analysis.contents.outline import RANGE, outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
 from fx_explorer.tui.controllers.looking.copying import Copying
 from fx_explorer.tui.dialogs import choices, choose
 from fx_explorer.tui.dialogs.choose import Chooser
-from fx_explorer.tui.screens import frame
+from fx_explorer.tui.screens.main import overview_facts
 from fx_explorer.tui.views import reads
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
@@ -83,7 +83,7 @@ async def test_the_overview_of_a_large_session_is_read_beside_the_screen(
         held.wait()
         return overview(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(frame, "overview", slowly)
+    monkeypatch.setattr(overview_facts, "overview", slowly)
     async with open_app(hand.path) as driver:
         assert "Reading 30 nodes …" in driver.screen
         await driver.press("2")

@@ -12,7 +12,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, LedgerOperator, LedgerStep, Outcome
 from fx_explorer.session import SessionWriter
 from fx_explorer.trials.ledger import Ledger
-from fx_explorer.tui.controllers.call_ledger import CallLedger
+from fx_explorer.tui.controllers.measuring.call_ledger import CallLedger
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane
 from tests.ledger.test_ledger_rows import CALL, US

@@ -14,7 +14,7 @@ from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.controllers.program_bench import ProgramBench
+from fx_explorer.tui.controllers.measuring.program_bench import ProgramBench
 from tests.bench.test_verdict import INDUCTOR, UNCOMPILED, about, at
 from tests.tui.conftest import OpenApp
 from tests.tui.test_stepping import messages

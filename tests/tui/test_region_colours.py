@@ -9,7 +9,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.model import Node
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.palette import KINDS
+from fx_explorer.tui.looks.palette import KINDS
 from fx_explorer.tui.selection.graph_rows import region_cell
 from fx_explorer.tui.selection.region_colours import COLOURS, RegionColours, colours_of
 

@@ -24,10 +24,10 @@ from textual.theme import Theme
 
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.looks.theme import DARK, LIGHT, default_theme
 from fx_explorer.tui.terminal.background import question
 from fx_explorer.tui.terminal.background.answers import QUESTION, Answers, is_light
 from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHeard
-from fx_explorer.tui.theme import DARK, LIGHT, default_theme
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
+from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.documents import Place, graph_document
-from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.memory.saved_values import saved_values, user_names
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.saved_values import saved_values, user_names
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.graph_rows import GraphRows

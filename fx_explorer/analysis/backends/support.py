@@ -17,7 +17,7 @@ from fx_explorer.analysis.documents import Document, graph_document
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.support import edges_of_graph
+from fx_explorer.session.queries.graph.support import edges_of_graph
 
 TAKES_A_RESULT = "operator.getitem"
 

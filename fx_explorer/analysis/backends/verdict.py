@@ -12,7 +12,7 @@ from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import careful_share, counted, listed, size
 from fx_explorer.model import Compilation, Outcome, SupportReport
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.support import latest_reports
+from fx_explorer.session.queries.graph.support import latest_reports
 
 FLOPS_COUNTED = (
     "FLOPs are those that torch's own formulas count: matrix multiplications, convolutions and attention. Bytes are the "

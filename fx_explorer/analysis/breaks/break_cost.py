@@ -26,9 +26,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks.call_tree import FunctionCall
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS, CutTensors, Tensors
 from fx_explorer.analysis.breaks.kept_across import KeptAcross, kept_across
-from fx_explorer.analysis.call_tree import FunctionCall
 from fx_explorer.analysis.measured_times import RunTime
 from fx_explorer.analysis.words import counted
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost, break_costs
+from fx_explorer.analysis.breaks.call_tree import call_trees
 from fx_explorer.analysis.breaks.cut_tensors import CutTensors
 from fx_explorer.analysis.breaks.library_breaks import BreakInLibrary, in_library, library_files
 from fx_explorer.analysis.breaks.torch_breaks import BreakInTorch, torchs_own
 from fx_explorer.analysis.breaks.wrapper_breaks import BreakInWrapper, wrappers_own
-from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured_times import break_times
 from fx_explorer.analysis.words import first_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer.analysis.caches.answers import CacheAnswer
-from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
+from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.session import SessionReader
 
 

@@ -15,11 +15,11 @@ from fx_explorer import model
 from fx_explorer.analysis.comparing.figure import Figure, count_figure, seconds_figure, size_figure, text_figure
 from fx_explorer.analysis.comparing.run_times import run_times
 from fx_explorer.analysis.comparing.warmth import Warmth, warmth
+from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
+from fx_explorer.analysis.memory.saved_values import storage_total
 from fx_explorer.analysis.regions.annotated_regions import eager_nodes
-from fx_explorer.analysis.saved_values import storage_total
-from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.variants.lineage import (
     documents_of_variant,
     is_through,

@@ -17,8 +17,8 @@ from fx_explorer.analysis.kernels.costs import KernelTimes, TimeKind
 from fx_explorer.analysis.kernels.counts import KernelUse
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel_places import last_kernel, operations_by_line
-from fx_explorer.session.queries.kernels import call_counts
+from fx_explorer.session.queries.kernel.kernel_places import last_kernel, operations_by_line
+from fx_explorer.session.queries.kernel.kernels import call_counts
 
 ROWS_AT_ONCE = 5_000
 

@@ -23,7 +23,7 @@ from fx_explorer.analysis.kernels.roofline import roofline
 from fx_explorer.analysis.variants.versions import Version, versions
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import kernel_origins, lines_of_calls
+from fx_explorer.session.queries.kernel.kernels import kernel_origins, lines_of_calls
 from fx_explorer.session.queries.sources import source_paths
 
 TimeKind = Literal["in a profile", "in a call", "alone", "estimated", ""]

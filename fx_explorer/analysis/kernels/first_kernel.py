@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu, triton_kernels
-from fx_explorer.analysis.log_sessions import not_decoded
+from fx_explorer.analysis.whole_session.log_sessions import not_decoded
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import kernel_languages
+from fx_explorer.session.queries.kernel.kernels import kernel_languages
 
 NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
 FOR_THE_CPU = "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu h100, for example."

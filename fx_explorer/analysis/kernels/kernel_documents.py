@@ -10,8 +10,8 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import build_with_level, build_with_source
-from fx_explorer.session.queries.lines import linked_lines
+from fx_explorer.session.queries.kernel.kernels import build_with_level, build_with_source
+from fx_explorer.session.queries.kernel.lines import linked_lines
 
 # What reads the levels (candidates.py) is imported where it is used: 20 ms that the first paint
 # does not need.

@@ -18,8 +18,8 @@ from fx_explorer.analysis.kernels.candidates import kernel_file, source_document
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import build_with_level
-from fx_explorer.session.queries.lines import lines_with_nodes
+from fx_explorer.session.queries.kernel.kernels import build_with_level
+from fx_explorer.session.queries.kernel.lines import lines_with_nodes
 
 Lines = frozenset[int]
 """Lines of a document, from 0."""

@@ -11,7 +11,7 @@ from fx_explorer.analysis.memory.step import TANGENT, StepMemory, step_of
 from fx_explorer.analysis.memory.wrapper_code import UnreadableCode
 from fx_explorer.analysis.variants.lineage import documents_of_variant, first_variant, saving_variant, variants_in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import edited_graphs
+from fx_explorer.session.queries.graph.graphs import edited_graphs
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
-from fx_explorer.analysis.log_sessions import is_log
 from fx_explorer.analysis.modules.figures import ModuleFigures
 from fx_explorer.analysis.modules.tree import NO_MODULES, ModuleRow, ModuleTree, module_tree, times_in_words
+from fx_explorer.analysis.whole_session.log_sessions import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.costs import KernelCost, KernelTimes, TimeKind, kernel_costs, time_kinds
+from fx_explorer.analysis.memory.saved_values import SavedValue, kept_bytes, saved_values
 from fx_explorer.analysis.modules.figures import NOTHING, ModuleFigures
 from fx_explorer.analysis.modules.paths import NO_MODULE, ModulePath, Root, around, roots
 from fx_explorer.analysis.naming.values import InputName, InputNames
-from fx_explorer.analysis.saved_values import SavedValue, kept_bytes, saved_values
 from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.modules import (
+from fx_explorer.session.queries.graph.modules import (
     ModuleNodes,
     captured_by_module,
     computed_by_calls,

@@ -17,7 +17,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_source, told_by_function
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import nodes_of_stage, sources_of_inputs
+from fx_explorer.session.queries.graph.graphs import nodes_of_stage, sources_of_inputs
 from fx_explorer.session.queries.guards import guarded_sources
 
 InputKind = Literal["parameter", "buffer", "input"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fx_explorer import model
 from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.neighbours import edges_among, kernels_by_node, neighbours_of, operation_counts_of
+from fx_explorer.session.queries.graph.neighbours import edges_among, kernels_by_node, neighbours_of, operation_counts_of
 
 HOPS = 2
 SHOWN_AT_A_STEP = 10

@@ -7,9 +7,9 @@ from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact, Severity
-from fx_explorer.analysis.log_sessions import is_log
 from fx_explorer.analysis.overview.console import failures
 from fx_explorer.analysis.overview.facts.log_facts import log_facts
+from fx_explorer.analysis.whole_session.log_sessions import is_log
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 

@@ -13,17 +13,18 @@ from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.analysis.log_sessions import (
-    compiled_without_dynamo,
-    is_debug_directory,
-    is_log,
-    is_provenance,
-    is_tritonparse,
-    not_decoded,
-    tells_breaks,
+from fx_explorer.analysis.memory.saved_values import (
+    COMPUTED,
+    SavedValue,
+    kept_bytes,
+    saved_total,
+    saved_values,
+    saving_compilations,
+    user_names,
 )
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
@@ -47,23 +48,22 @@ from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts
-from fx_explorer.analysis.saved_values import (
-    COMPUTED,
-    SavedValue,
-    kept_bytes,
-    saved_total,
-    saved_values,
-    saving_compilations,
-    user_names,
-)
-from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
-from fx_explorer.analysis.totals import Totals, totals
 from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.variants.versions import over_versions
+from fx_explorer.analysis.whole_session.log_sessions import (
+    compiled_without_dynamo,
+    is_debug_directory,
+    is_log,
+    is_provenance,
+    is_tritonparse,
+    not_decoded,
+    tells_breaks,
+)
+from fx_explorer.analysis.whole_session.totals import Totals, totals
 from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.graph.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count, filtered
 
 SHOWN_AT_MOST = 5

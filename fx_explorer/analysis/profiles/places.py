@@ -17,7 +17,7 @@ from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel, last_p
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.profiles.timed_calls import TimedCall, timed_calls
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.links import computed_from
+from fx_explorer.session.queries.graph.links import computed_from
 from fx_explorer.session.queries.profiles import places_of_calls
 
 SHARED, SIMILAR, PART = "~", "≈", "÷"

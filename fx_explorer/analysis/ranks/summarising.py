@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fx_explorer import model
-from fx_explorer.analysis.log_sessions import damage
 from fx_explorer.analysis.ranks.fingerprints import (
     NO_GRAPH,
     GraphPrints,
@@ -18,6 +17,7 @@ from fx_explorer.analysis.ranks.fingerprints import (
     without_identities,
 )
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
+from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.readers.torch_trace.places import is_torch
 from fx_explorer.session import SessionReader
 

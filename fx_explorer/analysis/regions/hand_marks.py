@@ -18,7 +18,7 @@ from fx_explorer.analysis.regions.marking_export import StatementBlock, marking_
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.nodes import operation_names
+from fx_explorer.session.queries.graph.nodes import operation_names
 from fx_explorer.source_edit.statements import whole_statements
 
 

@@ -11,7 +11,7 @@ from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.modules import module_regions as modules
 from fx_explorer.analysis.regions.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.regions import (
+from fx_explorer.session.queries.graph.regions import (
     annotated_rows,
     annotations_of_nodes,
     every_annotated,

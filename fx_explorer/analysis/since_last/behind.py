@@ -11,14 +11,14 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.comparing.kernel_pairs import Difference, KernelPair, code_diff
 from fx_explorer.analysis.comparing.two_sessions import paired_breaks
+from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.diff import DiffRow, Sign, text_diff
 from fx_explorer.analysis.kernels.counts import KernelUse
+from fx_explorer.analysis.memory.saved_values import kept_bytes, saved_values, user_names
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.recompiles.causes import causes
-from fx_explorer.analysis.saved_values import kept_bytes, saved_values, user_names
 from fx_explorer.analysis.since_last.card import Aspect
 from fx_explorer.analysis.since_last.differences import Differences, Row
-from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.words import counted, first_line, in_file, seconds, size, tensor
 from fx_explorer.session import SessionReader
 

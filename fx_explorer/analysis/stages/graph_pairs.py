@@ -10,7 +10,7 @@ from functools import cached_property
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.stages import Origin, PlainNode, origins, plain_operations
+from fx_explorer.session.queries.graph.stages import Origin, PlainNode, origins, plain_operations
 
 
 @dataclass(frozen=True)

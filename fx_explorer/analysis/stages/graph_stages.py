@@ -12,7 +12,7 @@ from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
 from fx_explorer.analysis.variants.lineage import first_variant, saving_variant
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.stages import PlainNode, plain_operations, source_lines
+from fx_explorer.session.queries.graph.stages import PlainNode, plain_operations, source_lines
 
 Counted = Iterable[tuple[int, str]]
 """(how many, the words for it); what there is none of is left out."""

@@ -42,7 +42,7 @@ def run_app(
     left_behind = app.controllers.leaving.left_behind
     if left_behind:
         sys.stderr.write(f"fx-explorer: {printable(left_behind)}\n")
-    from fx_explorer.tui.faults import faults_of
+    from fx_explorer.tui.failures.faults import faults_of
 
     for fault in faults_of(app):
         print(f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}", file=sys.stderr)

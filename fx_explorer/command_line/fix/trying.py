@@ -16,7 +16,7 @@ from fx_explorer.model import CaptureRequest
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.breaks.grouped import DistinctBreak
-    from fx_explorer.analysis.figures import SessionFigures
+    from fx_explorer.analysis.whole_session.figures import SessionFigures
     from fx_explorer.fixing import Fix, Trial
 
 

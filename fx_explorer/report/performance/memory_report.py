@@ -14,12 +14,12 @@ from fx_explorer import model
 from fx_explorer.analysis.memory.choices import Recomputed, recomputed, why
 from fx_explorer.analysis.memory.optimizers import with_optimizer
 from fx_explorer.analysis.memory.replay import UNKNOWN
+from fx_explorer.analysis.memory.saved_values import COMPUTED, saved_in_words, saved_total
 from fx_explorer.analysis.memory.session_memory import SessionMemory, session_memory
 from fx_explorer.analysis.memory.step import KINDS, Held
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
 from fx_explorer.analysis.memory.usage import BEFORE, Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
-from fx_explorer.analysis.saved_values import COMPUTED, saved_in_words, saved_total
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.highlight import printable
 from fx_explorer.report.csv_text import csv_text

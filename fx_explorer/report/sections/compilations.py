@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.analysis.compile_time.timing import stage_times
 from fx_explorer.analysis.guards.kinds import guard_kinds
 from fx_explorer.analysis.measured_times import measured
 from fx_explorer.analysis.naming.functions import function_of
-from fx_explorer.analysis.timing import stage_times
-from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.other_variants import OtherVariant
+from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.report.sections.kernels import kernels_of
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import target_counts
+from fx_explorer.session.queries.graph.graphs import target_counts
+from fx_explorer.session.queries.graph.regions import annotated_count
 from fx_explorer.session.queries.guards import check_count, filtered
-from fx_explorer.session.queries.regions import annotated_count
 
 Json = dict[str, object]
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.break_cost import BreakCost
+from fx_explorer.analysis.breaks.call_tree import FunctionCall
 from fx_explorer.analysis.breaks.cut_tensors import Tensors
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
-from fx_explorer.analysis.call_tree import FunctionCall
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 

@@ -12,7 +12,7 @@ from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.report.sections.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
 from fx_explorer.report.sections.kernel_costs import kernel_cost
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import kernel_nodes
+from fx_explorer.session.queries.kernel.kernels import kernel_nodes
 from fx_explorer.session.queries.sources import source_paths
 
 Json = dict[str, object]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.memory.choices import choices, why
-from fx_explorer.analysis.saved_values import SavedValue, kept_bytes, saved_values, user_names
+from fx_explorer.analysis.memory.saved_values import SavedValue, kept_bytes, saved_values, user_names
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]

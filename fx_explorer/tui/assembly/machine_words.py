@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fx_explorer.tui.assembly.machine_column import FEW_LINES, machine_column
-from fx_explorer.tui.beside import Beside, Made
+from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 

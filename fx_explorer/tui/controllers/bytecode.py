@@ -12,7 +12,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
-from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.step_record import StepRecord

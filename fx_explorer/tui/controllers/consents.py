@@ -11,8 +11,8 @@ from textual.app import App
 
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.conversation import ask
 from fx_explorer.tui.dialogs.consent import Consent
+from fx_explorer.tui.tasks.conversation import ask
 
 QUESTION = "You did not capture this session on this machine. Go on?"
 QUESTION_OF_PROGRAM = "Load this program?"

@@ -11,10 +11,10 @@ from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Compilation, Gate, Mark, PassFile
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.regions.markable import Markable

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.figures import SessionFigures
+    from fx_explorer.analysis.whole_session.figures import SessionFigures
     from fx_explorer.fixing import Fix, Trial, TryFix
     from fx_explorer.model import CaptureRequest
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.quitting import Quitting
 from fx_explorer.tui.saving import save_session, suggested_name
+from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.terminal import terminal_lost
 
 TERMINATED = 128 + signal.SIGTERM

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.change.since_last import SinceLast
-from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
 from fx_explorer.tui.status.pipeline import StepState, pipeline
+from fx_explorer.tui.tasks.beside import Beside, Renewed
 from fx_explorer.tui.terminal import terminal_lost
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 

@@ -12,12 +12,12 @@ from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Gate
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.consent import Consent
+from fx_explorer.tui.failures.unreadable import explained
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from fx_explorer.tui.status.next_stage import next_key
-from fx_explorer.tui.unreadable import explained
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 REFUSED_S = 20
 """Why something was refused is read in peace."""

@@ -9,8 +9,8 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.keys.bindings import closing_bindings
 
 
 class Ask(Dialog[str]):

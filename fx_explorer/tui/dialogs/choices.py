@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.backends.segment_regions import KEY
+from fx_explorer.analysis.contents.find import find
+from fx_explorer.analysis.contents.outline import variant_title
 from fx_explorer.analysis.documents import (
     Document,
     Place,
@@ -16,11 +18,9 @@ from fx_explorer.analysis.documents import (
     graph_form,
     source_documents,
 )
-from fx_explorer.analysis.find import find
 from fx_explorer.analysis.graph_code.texts import FORMS
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.outline import variant_title
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.variants.lineage import root_name

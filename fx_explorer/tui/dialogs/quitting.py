@@ -12,8 +12,8 @@ from textual.containers import Vertical
 from textual.widgets import Label
 
 from fx_explorer.highlight import printable
-from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.keys.bindings import closing_bindings
 
 Answer = Literal["save", "discard", "stay"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.kernel_marks.text_kernels import OutputCodeKernels, kernel_of_text, one_kernel
+from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 
 if TYPE_CHECKING:

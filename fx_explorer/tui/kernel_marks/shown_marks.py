@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import Graph, Profile
-from fx_explorer.tui.beside import Beside, Made, Renewed
 from fx_explorer.tui.kernel_marks.source_gutter import percent
+from fx_explorer.tui.tasks.beside import Beside, Made, Renewed
 
 if TYPE_CHECKING:
     from textual.widget import Widget

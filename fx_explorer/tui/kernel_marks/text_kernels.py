@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.kernels.kernel_documents import kernel_of
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel_places import bodies_in_output_code, calls_of_output_code
+from fx_explorer.session.queries.kernel.kernel_places import bodies_in_output_code, calls_of_output_code
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 
 KindOfLine = Callable[[int], str]

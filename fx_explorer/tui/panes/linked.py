@@ -18,13 +18,13 @@ from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.model import LEVELS
+from fx_explorer.tui.failures.unreadable import TellsUnreadable
 from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.pane_title import title_text
 from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
 from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.reads import READS
 from fx_explorer.tui.widgets.borders.shares import moved
 from fx_explorer.tui.widgets.one_line import OneLine

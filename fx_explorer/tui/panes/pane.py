@@ -16,6 +16,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.failures.unreadable import TellsUnreadable
 from fx_explorer.tui.panes.graph_writing import GraphWriting
 from fx_explorer.tui.panes.lit_text import show_beginning
 from fx_explorer.tui.panes.pane_text import PaneText
@@ -24,7 +25,6 @@ from fx_explorer.tui.selection.graph_rows import COLUMNS, TIME_TITLE, GraphRows,
 from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, SortedLines, lines_in
 from fx_explorer.tui.status.old_files import MARK, OldFiles
-from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList

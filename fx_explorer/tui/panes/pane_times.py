@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from fx_explorer.analysis.documents import OF_GRAPHS, Document
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.kernel_marks.profiled_lines import TIME_CELLS, definition_line, time_in_code, time_in_graph
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import time_cell
 from fx_explorer.tui.selection.shown_lines import ShownLines, dearest_first
+from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 
 if TYPE_CHECKING:

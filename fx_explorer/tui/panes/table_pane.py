@@ -20,14 +20,14 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import Beside, Made
+from fx_explorer.tui.failures.unreadable import TellsUnreadable
 from fx_explorer.tui.panes.detail_box import DetailBox
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
 from fx_explorer.tui.panes.table_words import Words
 from fx_explorer.tui.status.old_files import OldFiles
+from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.terminal.wrapping import wrapped_text
-from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
 from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, at_once, next_sort, rows_in_order
 from fx_explorer.tui.views.reads import FAILED, READING, Reads

@@ -22,13 +22,13 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.report.ranks.sentences import first_words, headline
 from fx_explorer.report.ranks.text import group_text
-from fx_explorer.tui.bindings import priority_bindings, textual_keymap
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.keys.bindings import priority_bindings, textual_keymap
+from fx_explorer.tui.looks.theme import THEMES, default_theme
 from fx_explorer.tui.ranks.state import COLUMNS, RankRow, RanksState
 from fx_explorer.tui.terminal.background.answers import Answers
 from fx_explorer.tui.terminal.background.driver import AskedDriver
-from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.widgets.footer_line import key_content
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_view import LineView

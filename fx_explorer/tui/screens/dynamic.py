@@ -20,9 +20,9 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Told, Way
 from fx_explorer.trials.dynamic_in_words import advice
-from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.keys.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
 from fx_explorer.tui.screens.rows.dynamic import COLUMNS, way_row, words
 from fx_explorer.tui.widgets.lines.line_view import LineView

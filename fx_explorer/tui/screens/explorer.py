@@ -22,8 +22,9 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.stage_work import work_in_use
 from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.failures.unreadable import TellsUnreadable, explained
+from fx_explorer.tui.keys.bindings import bindings_of
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList
@@ -41,9 +42,8 @@ from fx_explorer.tui.selection.history import History, Stop
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.status.pipeline import STEPS, StepState
+from fx_explorer.tui.tasks.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
-from fx_explorer.tui.turn_lock import TurnLock, in_turn
-from fx_explorer.tui.unreadable import TellsUnreadable, explained
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.lines.find_bar import FindBar

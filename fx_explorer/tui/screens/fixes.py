@@ -34,16 +34,16 @@ from fx_explorer.fixing import (
     why_not_accepted,
 )
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.failures.unreadable import TellsUnreadable
+from fx_explorer.tui.keys.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
 from fx_explorer.tui.screens.rows.fixes import COLUMNS, fix_row, good_words, question, shown, title_of, told, why_not_written
-from fx_explorer.tui.unreadable import TellsUnreadable
+from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine

@@ -17,13 +17,13 @@ from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.analysis.step_record import Move, StepRecord, moved
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.failures.unreadable import TellsUnreadable
 from fx_explorer.tui.help_topics import Topic
+from fx_explorer.tui.keys.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.rows.steps import COLUMNS, position, remarkable, state_rows, whole
-from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine

@@ -19,7 +19,7 @@ from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel_places import kernels_of_each, last_kernel
+from fx_explorer.session.queries.kernel.kernel_places import kernels_of_each, last_kernel
 from fx_explorer.tui.kernel_marks.kernel_colours import MORE, kernel_numbers
 from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fx_explorer.model import Direction, Gate
-from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.keys.bindings import first_key
 
 _NEXT: Mapping[Gate, str] = {
     "dynamo": "the pre-grad passes",

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.log_sessions import not_decoded
+from fx_explorer.analysis.compile_time.timing import stage_times
+from fx_explorer.analysis.memory.saved_values import saved_total
 from fx_explorer.analysis.published.stages import ShownStage, published_stages
-from fx_explorer.analysis.saved_values import saved_total
-from fx_explorer.analysis.timing import stage_times
-from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import graphs_in_use
+from fx_explorer.analysis.whole_session.log_sessions import not_decoded
+from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import partition_sizes, post_grad_operations, stages_reached
+from fx_explorer.session.queries.graph.graphs import partition_sizes, post_grad_operations, stages_reached
 from fx_explorer.session.queries.guards import check_count
 
 State = Literal["waiting", "running", "paused", "done", "failed", "missing"]

@@ -5,13 +5,13 @@ goes on.
 from __future__ import annotations
 
 from fx_explorer.analysis.facts import Fact, View
-from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 from fx_explorer.model import Failure
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.keys.bindings import first_key
 from fx_explorer.tui.status.live import Waiting
 
 _BACKENDS_OWN = "What comes next is the backend's own affair: there is nothing to change here, but to look at."

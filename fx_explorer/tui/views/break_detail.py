@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks.call_tree import call_trees, tree_lines
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
-from fx_explorer.analysis.call_tree import call_trees, tree_lines
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames

@@ -8,14 +8,8 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.log_sessions import NOTHING_SAVED, is_log
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
-from fx_explorer.analysis.modules.module_regions import belongs, is_module
-from fx_explorer.analysis.modules.own_figures import saved_paths
-from fx_explorer.analysis.naming.sizes import SizeNames
-from fx_explorer.analysis.naming.values import result_name
-from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
-from fx_explorer.analysis.saved_values import (
+from fx_explorer.analysis.memory.saved_values import (
     COMPUTED,
     SavedValue,
     kept_bytes,
@@ -24,7 +18,13 @@ from fx_explorer.analysis.saved_values import (
     saving_compilations,
     user_names,
 )
+from fx_explorer.analysis.modules.module_regions import belongs, is_module
+from fx_explorer.analysis.modules.own_figures import saved_paths
+from fx_explorer.analysis.naming.sizes import SizeNames
+from fx_explorer.analysis.naming.values import result_name
+from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
+from fx_explorer.analysis.whole_session.log_sessions import NOTHING_SAVED, is_log
 from fx_explorer.analysis.words import counted, in_file, listed, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths

@@ -24,7 +24,7 @@ from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work
 from fx_explorer.analysis.stages.work import StageWork
 from fx_explorer.report.sections.stages import stages_of_report
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.stages import Origin, PlainNode
+from fx_explorer.session.queries.graph.stages import Origin, PlainNode
 from tests.analysis.stages.bare import Bare, trained_bare
 from tests.conftest import SAMPLES, Captured, OpenedReader
 

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from fx_explorer.analysis.memory.saved_values import COMPUTED, saved_total, saved_values
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.saved_values import COMPUTED, saved_total, saved_values
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.memory import memory_table

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.recompiles.causes import SHARED, recompiles
 from fx_explorer.capture.recording.given_callables import GivenCallables, name_of, own_name

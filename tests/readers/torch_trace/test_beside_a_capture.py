@@ -14,7 +14,7 @@ import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, figures_of_both
-from fx_explorer.analysis.log_sessions import damage
+from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.compile_time.timing import stage_times
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.timing import stage_times
 from fx_explorer.ranks.compared import compare
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.ranks.sentences import headline

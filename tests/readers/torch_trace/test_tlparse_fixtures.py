@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.log_sessions import damage
-from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.log_sessions import damage
+from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.captured_files import FilesNow, captured_files
-from fx_explorer.tui.beside import read_beside
-from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.keys.bindings import first_key
 from fx_explorer.tui.status.old_files import OldFiles
+from fx_explorer.tui.tasks.beside import read_beside
 
 LOOK_S = 1.0
 """Seconds between two looks at the files."""

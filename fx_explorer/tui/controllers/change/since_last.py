@@ -12,14 +12,14 @@ from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.captured_files import ChangedFile
 from fx_explorer.source_edit.on_disk import read
-from fx_explorer.tui.beside import read_beside
-from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.change.old_findings import OldFindings
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.earlier.sessions import Earlier
-from fx_explorer.tui.unreadable import explained
+from fx_explorer.tui.failures.unreadable import explained
+from fx_explorer.tui.keys.bindings import first_key
+from fx_explorer.tui.tasks.beside import read_beside
+from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.keys.bindings import first_key
 from fx_explorer.tui.screens.menu import MenuScreen
 
 if TYPE_CHECKING:

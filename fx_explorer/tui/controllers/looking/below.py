@@ -9,7 +9,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.looking.kernel_here import kernel_here, kernel_or_first, library_here
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.inspector.levels import INSIDE_A_LIBRARY, OTHER_SOURCE, CandidatesWanted
-from fx_explorer.tui.turn_lock import in_turn
+from fx_explorer.tui.tasks.turn_lock import in_turn
 
 
 class Below:

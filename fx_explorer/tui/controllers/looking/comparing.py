@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Chooser, matching
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 NO_OTHER = "There is only one variant so far. Go again from a stage (c a) to have another one to compare it with."
 

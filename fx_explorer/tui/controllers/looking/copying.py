@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import Beside, Made
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.inspector.levels import NO_KERNEL
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.widgets.lines.line_view import LineView
 

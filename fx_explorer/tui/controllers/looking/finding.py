@@ -6,10 +6,10 @@ import functools
 from collections.abc import Awaitable
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Chooser, Found
+from fx_explorer.tui.tasks.beside import read_beside
+from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.views.reads import FIND_READS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.selection.history import Stop
-from fx_explorer.tui.turn_lock import in_turn
+from fx_explorer.tui.tasks.turn_lock import in_turn
 
 
 class Moving:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Chooser, matching
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 NO_REGION = "No node is in a region. Mark some (c m), or put annotate around your lines: the regions (v r) say how."
 

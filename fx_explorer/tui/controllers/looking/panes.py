@@ -6,11 +6,11 @@ import asyncio
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.tui.assembly.machine_column import NO_MACHINE_WORDS
-from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Chooser, matching, matching_when_read
-from fx_explorer.tui.turn_lock import in_turn
+from fx_explorer.tui.tasks.beside import read_beside
+from fx_explorer.tui.tasks.conversation import ask, conversation
+from fx_explorer.tui.tasks.turn_lock import in_turn
 from fx_explorer.tui.views.reads import DOCUMENT_READS
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.terminal import editing
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
 NOT_SORTED = (

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import Beside, Renewed
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.waiting_fact import waiting_fact
+from fx_explorer.tui.tasks.beside import Beside, Renewed
 from fx_explorer.tui.views.reads import OVERVIEW_READS, READING, UNREADABLE
 
 

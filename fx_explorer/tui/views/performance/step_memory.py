@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from fx_explorer.analysis.memory.saved_values import saved_in_words
 from fx_explorer.analysis.memory.session_memory import session_memory
 from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
 from fx_explorer.analysis.memory.usage import Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
-from fx_explorer.analysis.saved_values import saved_in_words
 from fx_explorer.analysis.words import counted, in_file, share, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, StageTimes, stage_times
 from fx_explorer.analysis.naming.functions import function_of
-from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import bar, seconds, share
 from fx_explorer.session import SessionReader

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from fx_explorer.analysis.words import counted
-from fx_explorer.tui.bindings import bindings_of
+from fx_explorer.tui.keys.bindings import bindings_of
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 

@@ -17,7 +17,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from fx_explorer.cut_text import cut_cells
-from fx_explorer.tui.palette import CURSOR, MARKED, Palette
+from fx_explorer.tui.looks.palette import CURSOR, MARKED, Palette
 from fx_explorer.tui.widgets import scroll_track
 
 if TYPE_CHECKING:

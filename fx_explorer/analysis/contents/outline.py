@@ -26,8 +26,8 @@ from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.variants.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted, in_file, seconds
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import calls_of_nested_graph
-from fx_explorer.session.queries.kernels import kernels_in_order
+from fx_explorer.session.queries.graph.graphs import calls_of_nested_graph
+from fx_explorer.session.queries.kernel.kernels import kernels_in_order
 
 EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"]
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.trials.ledger import Ledger

@@ -17,10 +17,10 @@ from fx_explorer.analysis.kernels.kernel_documents import builds_here, gpu_of
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.inspector.levels import BuildWanted
+from fx_explorer.tui.keys.bindings import first_key
 
 TELL_S = 0.25
 """Between two looks at how long it has taken."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.looking.kernel_here import kernel_here
 from fx_explorer.tui.controllers.services import Services
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.bench.driving import BenchProgress

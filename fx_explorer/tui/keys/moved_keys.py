@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import NOW_LEADERS, AppCommand, Keymap, by_id, key_label
+from fx_explorer.tui.keys.bindings import first_key
 
 MOVED_S = 8
 """What an old key is now is read in peace."""

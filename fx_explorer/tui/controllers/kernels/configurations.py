@@ -12,11 +12,11 @@ from fx_explorer import model
 from fx_explorer.analysis.kernels.kernel_documents import builds_here, gpu_of
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
-from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.looking.kernel_here import kernel_here
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.inspector.levels import NOT_BUILT, CandidatesWanted
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 AT_ONCE = 2
 """Compiled beside each other; more would let a pane wait for them all."""

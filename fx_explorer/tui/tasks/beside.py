@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.collecting import no_collection
-from fx_explorer.tui.faults import survive
-from fx_explorer.tui.unreadable import tells
+from fx_explorer.tui.failures.faults import survive
+from fx_explorer.tui.failures.unreadable import tells
+from fx_explorer.tui.tasks.collecting import no_collection
 
 if TYPE_CHECKING:
     from textual.widget import Widget

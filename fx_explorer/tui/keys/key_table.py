@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fx_explorer.tui.bindings import fallbacks, old_keys
 from fx_explorer.tui.commands import NOW_LEADERS, AppCommand, Keymap, Menu, menus
+from fx_explorer.tui.keys.bindings import fallbacks, old_keys
 
 
 class Meaning(NamedTuple):

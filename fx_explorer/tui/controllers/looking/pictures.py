@@ -9,8 +9,8 @@ from pathlib import Path
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 READ_S = 10
 

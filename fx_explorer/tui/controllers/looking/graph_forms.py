@@ -10,9 +10,9 @@ from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind, do
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.tasks.conversation import ask, conversation
 
 NEXT_FORM: dict[DocumentKind, DocumentKind] = {"graph": "code", "code": "table", "table": "graph"}
 

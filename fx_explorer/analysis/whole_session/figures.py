@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.graph.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count
 
 

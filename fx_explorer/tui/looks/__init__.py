@@ -1,0 +1,1 @@
+"""The colours of everything, and how a message in the corner looks."""

@@ -1,0 +1,1 @@
+"""Work that takes long, and changes of the screen: beside each other, or one after the other."""

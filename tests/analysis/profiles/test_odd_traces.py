@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer import model
 from fx_explorer.analysis.profiles.alignment import Named
-from fx_explorer.analysis.profiles.compiled_graphs import CompiledGraph
+from fx_explorer.analysis.profiles.compiled_graphs import CompiledGraph, compiled_graphs
 from fx_explorer.analysis.profiles.join import Joined, join
 from fx_explorer.readers.kineto.reading import read_trace
+from fx_explorer.session import SessionWriter
+from tests.sessions import Written
 
 Event = dict[str, object]
 
@@ -25,7 +28,7 @@ Event = dict[str, object]
 class Thread:
     """What one thread of a process does. ``now`` is its clock, in microseconds."""
 
-    trace: Written
+    trace: HandTrace
     process: int = 1
     thread: int = 1
     now: float = 0.0
@@ -78,7 +81,7 @@ class Doing:
 
 
 @dataclass
-class Written:
+class HandTrace:
     events: list[Event] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 10_000)))
 
@@ -139,7 +142,7 @@ def replayed(thread: Thread, name: str, *kernels: Event) -> None:
 
 
 def test_two_graphs_that_are_replayed_on_two_streams_keep_their_own_times(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     for step in (0, 100):
         replayed(thread, "0/0", kernel("triton_a_0", 1, step + 1, 7), kernel("triton_b_1", 2, step + 2, 7))
@@ -151,7 +154,7 @@ def test_two_graphs_that_are_replayed_on_two_streams_keep_their_own_times(tmp_pa
 
 
 def test_a_replay_whose_kernels_overlap_on_streams_is_in_the_order_of_its_capture(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     nodes = [{"graph id": 3, "graph node id": (3 << 32) + at} for at in range(4)]
     replayed(
         Thread(trace),
@@ -166,7 +169,7 @@ def test_a_replay_whose_kernels_overlap_on_streams_is_in_the_order_of_its_captur
 
 
 def test_a_replayed_library_call_that_runs_two_kernels_has_both(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     replayed(
         Thread(trace),
         "0/0",
@@ -180,7 +183,7 @@ def test_a_replayed_library_call_that_runs_two_kernels_has_both(tmp_path: Path) 
 
 
 def test_kernels_of_one_name_in_two_compilations_count_for_the_one_that_ran(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     compiled(thread, "0/0", ("triton_a_0", kernel("triton_a_0", 3)), ("triton_b_1", kernel("triton_b_1", 4)))
     compiled(thread, "0/1", ("triton_a_0", kernel("triton_a_0", 50)), ("triton_b_1", kernel("triton_b_1", 60)))
@@ -189,14 +192,14 @@ def test_kernels_of_one_name_in_two_compilations_count_for_the_one_that_ran(tmp_
 
 
 def test_a_name_that_torch_gave_again_after_a_reset_is_told_apart_by_the_code(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     compiled(Thread(trace), "0/0", ("triton_a_0", kernel("triton_a_0", 3)), ("triton_c_1", kernel("triton_c_1", 4)))
     before, after = graph("0/0", "triton_a_0 triton_b_1 triton_c_1", 1), graph("0/0", "triton_a_0 triton_c_1", 11)
     assert microseconds(trace.joined(tmp_path, before, after)) == {11: 3.0, 12: 4.0}
 
 
 def test_the_buckets_of_one_compilation_have_their_own_times(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     for names, took in ((("triton_a_0", "triton_b_1"), 3), (("triton_c_0", "triton_d_1"), 40)):
         compiled(thread, "0/0", *((name, kernel(name, took + at)) for at, name in enumerate(names)))
@@ -205,7 +208,7 @@ def test_the_buckets_of_one_compilation_have_their_own_times(tmp_path: Path) -> 
 
 
 def test_equal_buckets_share_the_time_and_no_run_is_counted_twice(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     for took in (10, 30):
         compiled(thread, "0/0", ("triton_a_0", kernel("triton_a_0", took)))
@@ -216,7 +219,7 @@ def test_equal_buckets_share_the_time_and_no_run_is_counted_twice(tmp_path: Path
 
 
 def test_a_function_of_this_name_in_another_process_is_not_taken_for_one_that_is_only_alike(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     names = ["triton_a_0", "triton_b_1", "triton_c_2", "triton_d_3"]
     compiled(Thread(trace), "0/0", *((name, kernel(name, 5)) for name in names))
     alike, same = graph("0/0", "triton_a_0 triton_b_1 triton_c_2 triton_x_3", 1), graph("1/0", " ".join(names), 11)
@@ -224,7 +227,7 @@ def test_a_function_of_this_name_in_another_process_is_not_taken_for_one_that_is
 
 
 def test_annotations_in_one_another_change_nothing(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     with (
         thread.does("ProfilerStep#4", cat="user_annotation"),
@@ -243,7 +246,7 @@ def test_annotations_in_one_another_change_nothing(tmp_path: Path) -> None:
 
 
 def test_without_a_gpu_annotations_in_one_another_change_nothing_either(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     with thread.does(REGION.format("0/0")), thread.does(CALL, cat="user_annotation"):
         with thread.does("noted", cat="user_annotation"), thread.does("aten::mm"), thread.does("aten::addmm"):
@@ -255,7 +258,7 @@ def test_without_a_gpu_annotations_in_one_another_change_nothing_either(tmp_path
 
 
 def test_steps_of_one_trace_add_up(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     for step in range(3):
         with thread.does(f"ProfilerStep#{step}", cat="user_annotation"):
@@ -266,7 +269,7 @@ def test_steps_of_one_trace_add_up(tmp_path: Path) -> None:
 
 
 def test_kernels_of_several_devices_count_each_and_a_copy_between_them_is_no_third(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     compiled(
         thread, "0/0", ("triton_a_0", kernel("triton_a_0", 3, device=0)), ("triton_b_1", kernel("triton_b_1", 4, device=1))
@@ -283,7 +286,7 @@ def test_kernels_of_several_devices_count_each_and_a_copy_between_them_is_no_thi
 
 
 def test_an_operator_whose_kernels_run_on_two_streams_stays_one_call(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace)
     with thread.does(REGION.format("0/0")), thread.does(CALL, cat="user_annotation"):
         for number, name in ((5, "aten::mm"), (6, "triton_a_0")):
@@ -307,7 +310,7 @@ def backward(thread: Thread, sequence: int, took: float) -> None:
 
 
 def test_threads_count_their_backward_functions_each_for_itself(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     for at, name in enumerate(("0/0", "1/0")):
         thread = Thread(trace, thread=10 + at, now=100.0 * at)
         with thread.does(REGION.format(name)), thread.does("CompiledFunction", **{"Sequence number": 4}):
@@ -322,7 +325,7 @@ def test_threads_count_their_backward_functions_each_for_itself(tmp_path: Path) 
 
 
 def test_processes_of_one_trace_do_not_take_each_others_kernels(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     for process, name, number in ((1, "triton_a_0", 50), (2, "aten::relu", 50), (1, "triton_b_1", 51), (2, "aten::add", 52)):
         thread = Thread(trace, process=process, now=10.0 * number)
         if process == 1:
@@ -343,7 +346,7 @@ def test_processes_of_one_trace_do_not_take_each_others_kernels(tmp_path: Path) 
 
 
 def test_processes_with_the_same_backward_numbers_keep_their_own_graphs(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     for process, name, took in ((1, "0/0", 10), (2, "1/0", 30)):
         thread = Thread(trace, process=process, now=1000.0 * process)
         with thread.does(REGION.format(name)), thread.does("CompiledFunction", **{"Sequence number": 4}):
@@ -373,14 +376,14 @@ IN_TORCH = 'File "/lib/python3.11/site-packages/torch/nn/modules/linear.py", lin
 def test_the_stacks_that_torch_writes_to_a_kernel_give_the_line_they_agree_on(
     stack: object, line: tuple[str, int], tmp_path: Path
 ) -> None:
-    trace = Written()
+    trace = HandTrace()
     compiled(Thread(trace), "0/0", ("triton_a_0", kernel("triton_a_0", 3, stack=stack)))
     (found,) = trace.joined(tmp_path).others
     assert (found.kind, found.file, found.line) == ("unjoined", *line)
 
 
 def test_a_stack_that_a_kernel_has_by_the_number_of_its_stream_is_not_believed(tmp_path: Path) -> None:
-    trace = Written()
+    trace = HandTrace()
     thread = Thread(trace, thread=7)
     with thread.does("aten::relu", stack_trace=USER_LINE, node_name="relu"):
         thread.launches(kernel("relu_kernel", 3))
@@ -388,3 +391,26 @@ def test_a_stack_that_a_kernel_has_by_the_number_of_its_stream_is_not_believed(t
         thread.launches(kernel("add_kernel", 5, stack_trace=USER_LINE, node_name="relu"))
     found = trace.joined(tmp_path).others
     assert {one.name: (one.file, one.line) for one in found} == {"aten::relu": ("train.py", 7), "aten::add": ("", 0)}
+
+
+def test_graphs_of_one_name_are_read_from_a_session_one_by_one(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        for name, codes in (("0/0", 2), ("0/0#2", 1)):
+            compilation = writer.add(model.Compilation(0, name, 0, 0, "f", "/p/f.py", 1, status="ok"))
+            for code in range(codes):
+                text = writer.text(f"code {name} {code}")
+                artifact = writer.add(
+                    model.Artifact(0, compilation, "output_code", "output_code", "forward", "", "python", text, 9)
+                )
+                for position in range(2):
+                    kernel = writer.add(
+                        model.Kernel(0, compilation, "forward", position, f"triton_k_{position}", "triton", 0, artifact, 0)
+                    )
+                    writer.add(model.KernelCall(0, kernel, 0, 3 + position))
+
+    found = compiled_graphs(written(write))
+    assert [(one.compilation, [call.key for call in one.calls], one.ids) for one in found] == [
+        ("0/0", ["triton_k_0", "triton_k_1"], ((1, 1), (2, 2))),
+        ("0/0", ["triton_k_0", "triton_k_1"], ((3, 3), (4, 4))),
+        ("0/0", ["triton_k_0", "triton_k_1"], ((5, 5), (6, 6))),
+    ]

@@ -10,7 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.profiles.figures import ProfileFigures, profile_figures
 from fx_explorer.analysis.profiles.places import PART, PlaceTime, ProfiledPlaces, graph_times, profiled_places
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.queries.links import descendants
+from fx_explorer.session.queries.graph.links import descendants
 from tests.profiles import profiled_session, recorded_session
 from tests.sessions import Written
 

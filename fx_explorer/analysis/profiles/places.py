@@ -127,8 +127,9 @@ def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlace
     with reader.snapshot():
         origins = computed_from(reader, first, count)
         for call in places.timed:
-            if not call.nodes or (not origins and not first - 1 < call.nodes[-1] < first + count):
-                continue
+            is_near = bool(call.nodes) and call.nodes[0] < first + count and call.nodes[-1] >= first
+            if not is_near and not origins:
+                continue  # nothing came from a last graph, so that only calls of its own nodes count
             signs, parts = _signs_of(places.known[call.kernel]), dict[int, float]()
             for node in call.nodes:
                 # An operation of this graph that a kernel computes has come from no other one of it.

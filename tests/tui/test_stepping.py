@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
+from fx_explorer.command_line.app.made_app import pause_wanted
 from fx_explorer.commands import explore
 from fx_explorer.model import Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionWriter
@@ -204,7 +205,7 @@ def test_a_gate_inside_another_variant_leads_back_to_that_variant(tmp_path: Path
 def test_the_command_line_says_where_the_compiler_waits(options: list[str], pause: str) -> None:
     parser = argparse.ArgumentParser()
     explore.add_arguments(parser)
-    assert explore.pause_wanted(parser.parse_args(["mlp.py", *options])) == pause
+    assert pause_wanted(parser.parse_args(["mlp.py", *options])) == pause
 
 
 @pytest.mark.parametrize(("target", "told"), [("s.fxs", "saved session"), ("mlp.py", "needs a terminal")])

@@ -13,7 +13,6 @@ from rich.cells import cell_len
 
 from fx_explorer import cli
 from fx_explorer.command_line.help.parser import HelpParser, emphasised, reflowed, split_examples
-from fx_explorer.command_line.tables import columns
 from fx_explorer.command_line.tables.columns import Columns
 from fx_explorer.command_line.tables.fitting import fitted, paragraphs_fitted
 from fx_explorer.commands.keys import as_text
@@ -125,7 +124,6 @@ def test_on_a_terminal_the_last_column_goes_on_under_itself(width: int) -> None:
 
 
 def test_the_table_of_keys_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "width_for", lambda out: 80)
     monkeypatch.setattr("fx_explorer.commands.keys.width_for", lambda out: 80)
     text = as_text(COMMANDS, {})
     assert max(map(len, text.splitlines())) <= 80

@@ -23,8 +23,8 @@ from fx_explorer.command_line.capture_options import add_call_arguments, add_set
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
-from fx_explorer.command_line.tables.columns import width_for
 from fx_explorer.command_line.tables.fitting import paragraphs_fitted
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
 from fx_explorer.output_file import OutputFile

@@ -9,8 +9,8 @@ import json
 import sys
 
 from fx_explorer.command_line.doctor.checks import DoctorCheck, machine_checks, torch_checks
-from fx_explorer.command_line.tables.columns import width_for
 from fx_explorer.command_line.tables.fitting import fitted
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.highlight import printable
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}

@@ -7,7 +7,8 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from fx_explorer.command_line.tables.columns import Columns, heading, width_for
+from fx_explorer.command_line.tables.columns import Columns
+from fx_explorer.command_line.tables.terminal import heading, width_for
 from fx_explorer.tui.commands import COMMANDS, GROUPS, AppCommand, Keymap, key_label, keys_of
 
 EPILOG = """\

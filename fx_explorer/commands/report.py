@@ -15,8 +15,8 @@ from fx_explorer.command_line.capture_options import add_allow_argument, add_cap
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.measure_first import add_measure_argument, with_break_times
 from fx_explorer.command_line.outputs import add_force_argument, text_output
-from fx_explorer.command_line.tables.columns import width_for
 from fx_explorer.command_line.tables.fitting import paragraphs_fitted
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 

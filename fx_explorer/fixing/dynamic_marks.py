@@ -6,17 +6,30 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fx_explorer.analysis.naming.sources import is_unfinished
-from fx_explorer.analysis.recompiles.call_sizes import local_source
+from fx_explorer import model
+from fx_explorer.analysis.naming.sources import is_unfinished, plain_source
+from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_that_varied
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.whole_session.figures import SessionFigures
+from fx_explorer.analysis.words import listed
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.dynamic_marks import VARIABLE, try_marks
 from fx_explorer.trials.recapture import HERE, TrialWorker
+
+
+@dataclass(frozen=True, slots=True)
+class SizeMark:
+    """A size that is marked together with another one."""
+
+    source: str
+    """As the environment variable takes it: ``L['mask']:1``."""
+    name: str
+    """The program's name of the tensor."""
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,13 @@ class DynamicMark:
     """The size or number as the environment variable takes it: ``L['x']:0``, ``L['k']``."""
     cause: ExplainedRecompile
     """The first recompile it may avoid."""
+    with_it: tuple[SizeMark, ...] = ()
+    """Sizes of other tensors that differed between the same two calls: without them torch would compile again for the next."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return all that is to be marked, as the environment variable takes it."""
+        return (self.source, *(one.source for one in self.with_it))
 
     @property
     def title(self) -> str:
@@ -38,7 +58,8 @@ class DynamicMark:
         """Return what is marked: ``size 0 of x``."""
         change = self.cause.change
         which = "all sizes" if self.is_whole else f"size {change.index}"
-        return change.name if change.index is None else f"{which} of {change.name}"
+        first = change.name if change.index is None else f"{which} of {change.name}"
+        return listed([first, *(f"size {one.index} of {one.name}" for one in self.with_it)])
 
     @property
     def is_whole(self) -> bool:
@@ -52,21 +73,25 @@ class DynamicMark:
         """Say how it is done: in a line of the program where there is one for it, and without an
         edit.
         """
-        return f"{self.line}, or {instruction([self])}" if self.line else instruction([self])
+        return f"{' and '.join(self.lines)}, or {instruction([self])}" if self.lines else instruction([self])
 
     @property
-    def line(self) -> str:
-        """Return the line of the program that does it; empty for a number, and for what has no name
-        there.
-        """
+    def lines(self) -> list[str]:
+        """Return the lines of the program that do it; none for a number, and for what has no name there."""
         change = self.cause.change
-        named = change.index is not None and not is_unfinished(change.source)
-        return f"torch._dynamo.mark_dynamic({change.name}, {change.index})" if named else ""
+        first = SizeMark(self.source, change.name, change.index) if change.index is not None else None
+        named = [one for one in (first, *self.with_it) if one is not None and not is_unfinished(one.source)]
+        return [f"torch._dynamo.mark_dynamic({one.name}, {one.index})" for one in named]
 
 
 def instruction(marks: Sequence[DynamicMark]) -> str:
     """Say how to set the marks without an edit."""
-    return f'{VARIABLE}="{",".join(mark.source for mark in marks)}"'
+    return f'{VARIABLE}="{",".join(sources_of(marks))}"'
+
+
+def sources_of(marks: Sequence[DynamicMark]) -> tuple[str, ...]:
+    """Return all that these marks make variable, each source once."""
+    return tuple(dict.fromkeys(source for mark in marks for source in mark.sources))
 
 
 def marks(reader: SessionReader) -> list[DynamicMark]:
@@ -81,8 +106,20 @@ def marks(reader: SessionReader) -> list[DynamicMark]:
         if source:
             # One size can be the cause of many recompiles. The mark avoids all of them; the first
             # one names it.
-            found.setdefault(source, DynamicMark(source, cause))
+            found.setdefault(source, DynamicMark(source, cause, _with_it(reader, cause, source, one_size=one_size)))
     return list(found.values())
+
+
+def _with_it(reader: SessionReader, cause: ExplainedRecompile, source: str, *, one_size: bool) -> tuple[SizeMark, ...]:
+    """Return the other sizes that differed: with a longer ``input_ids`` comes a longer ``attention_mask``."""
+    before, after = (next(iter(reader.rows(model.Compilation, name=name)), None) for name in (cause.of, cause.compilation))
+    if before is None or after is None or cause.change.kind != "size":
+        return ()
+    found = [
+        SizeMark(f"{tensor}:{index}" if one_size else tensor, plain_source(tensor, before), index)
+        for tensor, index in sizes_that_varied(reader, before, after)
+    ]
+    return tuple(one for one in found if one.source != source)
 
 
 def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
@@ -116,12 +153,12 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
     found = marks(reader)
     chosen = [mark for mark in found if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source]
     fixes = [
-        Fix(mark.title, mark.cause.remedy, line=mark.cause.line, marks=(mark.source,), by_hand=_by_hand([mark]))
+        Fix(mark.title, mark.cause.remedy, line=mark.cause.line, marks=mark.sources, by_hand=_by_hand([mark]))
         for mark in chosen
     ]
-    if len(found) > 1 and chosen:
+    if chosen and set(sources_of(found)) > set(chosen[0].sources):
         why = f"All that vary in this session: {', '.join(mark.what for mark in found)}."
-        sources = tuple(mark.source for mark in found)
+        sources = sources_of(found)
         fixes.append(
             Fix("mark all that vary as dynamic", why, line=chosen[0].cause.line, marks=sources, by_hand=_by_hand(found))
         )
@@ -130,7 +167,7 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
 
 def _by_hand(wanted: Sequence[DynamicMark]) -> str:
     """Return the lines of the program, then the way without an edit."""
-    lines = [mark.line for mark in wanted if mark.line]
+    lines = dict.fromkeys(line for mark in wanted for line in mark.lines)
     return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
 
 

@@ -14,7 +14,7 @@ from fx_explorer.analysis.whole_session.figures import session_figures
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.fixing import offer, try_any
-from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks
+from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks, sources_of
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.dynamic_marks import DynamicMarkTrial, try_marks
 
@@ -48,7 +48,7 @@ def tried(session: Path, wanted: Callable[[list[DynamicMark]], list[DynamicMark]
     with SessionReader(session) as reader:
         request = reader.request()
         found, before = marks(reader), totals(reader).compilations
-    return asyncio.run(try_marks(request, [mark.source for mark in wanted(found)], before))
+    return asyncio.run(try_marks(request, sources_of(wanted(found)), before))
 
 
 def test_each_size_and_number_that_varied_can_be_marked(
@@ -134,3 +134,44 @@ def test_the_command_lists_recompiles_and_tries_them(
     assert "tried" not in listed
     assert cli.main(["fix", str(session), "--try"]) == 0
     assert f"tried, {COMPILED} compilations → {WITH_BOTH}: TORCH_COMPILE_DYNAMIC_SOURCES=" in capsys.readouterr().out
+
+
+TOGETHER = """
+import functools
+import torch
+
+def handing_on(function):
+    @functools.wraps(function)
+    def handed_on(*args, **kwargs):
+        return function(*args, **kwargs)
+    return handed_on
+
+@handing_on
+def score(ids, mask):
+    return ids.float().cos() * mask
+
+called = torch.compile(score, backend="eager")
+for length in (8, 12):
+    ids, mask = torch.ones(2, length), torch.ones(2, length)
+    called({arguments})
+"""
+
+
+@pytest.mark.skipif(not marks_one_size(), reason="older releases of torch mark all sizes of a tensor")
+@pytest.mark.parametrize("arguments", ["ids, mask", "ids=ids, mask=mask", "ids, mask=mask"])
+def test_sizes_that_change_together_are_marked_together(captured: Captured, tmp_path: Path, arguments: str) -> None:
+    """With one of them marked, torch compiles again for the other."""
+    path = tmp_path / "together.py"
+    path.write_text(TOGETHER.format(arguments=arguments))
+    session = captured(path)
+    with SessionReader(session) as reader:
+        (mark,) = marks(reader)
+        request = reader.request()
+    assert mark.title == "mark size 1 of ids and size 1 of mask as dynamic"
+    assert mark.lines == ["torch._dynamo.mark_dynamic(ids, 1)", "torch._dynamo.mark_dynamic(mask, 1)"]
+    (fix,) = offer(session, mark.cause).fixes
+    assert fix.marks == mark.sources
+    alone = asyncio.run(try_marks(request, [mark.source], 2))
+    assert (alone.after, alone.is_good) == (2, False)
+    both = tried(session, lambda found: found)
+    assert (both.after, both.is_good) == (1, True)

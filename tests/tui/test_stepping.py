@@ -224,7 +224,9 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(open_app: 
         write_training_step(capture.session_path, finished=False)
         capture.say(Notice("gate", state="begin", gate="dynamo"))
         await driver.until(lambda: "start here  ▲ The compiler waits for you: 1 graph is captured" in driver.screen)
-        assert driver.explorer.facts.fact.text.endswith("C goes on to the end, . goes on to the next stage.")
+        assert driver.explorer.facts.fact.text.endswith(
+            "C goes on to the end, . shows what Dynamo did and steps on from there."
+        )
         assert "Still at work" not in driver.screen
         capture.say(Notice("gate", state="end", gate="dynamo"))
         await driver.until(lambda: "Still at work" in driver.screen)

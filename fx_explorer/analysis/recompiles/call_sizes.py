@@ -32,11 +32,24 @@ def sizes_then(
     if change.kind == "number":
         return CallSizes(became, fixed)
     then, now = _sizes(reader, before.id), _sizes(reader, after.id)
-    free = {one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became}
-    differing = [one for one in then if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free]
-    varied = [one for one in differing if _can_be_marked(one[0], then[one], now[one])]
+    varied = _varied(reader, before, then, now)
     alike = _alike((source, change.index or 0), then, now)
     return CallSizes(became, fixed, _named(varied, before), _named(alike, before))
+
+
+def sizes_that_varied(reader: SessionReader, before: model.Compilation, after: model.Compilation) -> list[Dimension]:
+    """Return the sizes that differ between the calls of two compilations, that the first one took for constants and a mark
+    makes variable, by torch's name of the tensor.
+    """
+    return _varied(reader, before, _sizes(reader, before.id), _sizes(reader, after.id))
+
+
+def _varied(
+    reader: SessionReader, before: model.Compilation, then: dict[Dimension, int], now: dict[Dimension, int]
+) -> list[Dimension]:
+    free = {one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became}
+    differing = [one for one in then if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free]
+    return [one for one in differing if _can_be_marked(one[0], then[one], now[one])]
 
 
 def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:

@@ -5,6 +5,7 @@ and the overview.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer import model
@@ -19,6 +20,7 @@ from fx_explorer.analysis.stages.inductor_stages import fusion_work, kernels_wor
 from fx_explorer.analysis.stages.points import points_at, stage_points
 from fx_explorer.analysis.stages.work import StageKey, StagePoint, StageWork
 from fx_explorer.analysis.variants.lineage import variants_in_use
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.model import Direction, Gate
 from fx_explorer.session import SessionReader
 
@@ -51,7 +53,17 @@ def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> 
     with SessionReader(path) as reader:
         variants = reader.rows(model.Compilation, name=compilation)
         points = stage_points(reader, variants[-1]) if variants else []
-        return [stage_work(reader, point) for point in points_at(points, gate, direction)]
+        works = [stage_work(reader, point) for point in points_at(points, gate, direction)]
+    is_other_half = direction == "backward" and bool(works) and works[-1].point.key == "partition"
+    return [_of_the_backward(works[-1])] if is_other_half else works
+
+
+def _of_the_backward(partition: StageWork) -> StageWork:
+    """Return the partition as the pause before the backward tells it: what it did was told before the forward."""
+    again, own = partition.became.get("both", 0), partition.became.get("backward", 0)
+    parts = [f"{counted(own, 'operation')} of its own"] if own else []
+    parts += [f"{counted(again, 'operation')} of the forward, computed again"] if again else []
+    return replace(partition, sentence=f"Now the backward: {listed(parts)}.") if parts else partition
 
 
 MOST_COMPILATIONS = 200

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import fx_explorer
 from fx_explorer.command_line.doctor.checks import DoctorCheck
-from fx_explorer.command_line.tables.columns import Columns, heading, width_for
+from fx_explorer.command_line.tables.columns import Columns
+from fx_explorer.command_line.tables.terminal import heading, width_for
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS

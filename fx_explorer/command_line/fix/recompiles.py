@@ -13,7 +13,7 @@ from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.trusting import check_program
-from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks
+from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks, sources_of
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
@@ -55,6 +55,6 @@ async def _try(
     wanted: list[DynamicMark], how: str, compilations: int, request: CaptureRequest, arguments: argparse.Namespace
 ) -> None:
     check_program(arguments)
-    sources = [mark.source for mark in wanted]
+    sources = sources_of(wanted)
     trial = await try_marks(request, sources, compilations, TrialWorker(arguments.python, arguments.timeout))
     tell(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")

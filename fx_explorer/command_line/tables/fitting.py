@@ -6,7 +6,12 @@ import re
 import sys
 import textwrap
 
-from fx_explorer.command_line.tables.columns import INDENT, LEAST_PROSE, width_for
+from fx_explorer.command_line.tables.terminal import width_for
+
+LEAST_PROSE = 24
+"""Cells that the last column has at least; on a narrower terminal its text begins in a row of its own."""
+
+INDENT = 4
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")

@@ -90,9 +90,13 @@ def running_state(doing: str, elapsed_s: float) -> CaptureState:
 
 
 def paused_state(waiting: Waiting) -> CaptureState:
-    """Return ``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes."""
+    """Return ``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes. Before the first step it
+    waits with all graphs, and with none of them in particular.
+    """
     where = f"[{waiting.compilation}]" if waiting.compilation else ""
     after = f"paused after {waiting.after}" if waiting.gate else "every stage is at hand"
+    if waiting.gate and not where:
+        after += ", nothing compiled yet"
     return CaptureState("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
 
 

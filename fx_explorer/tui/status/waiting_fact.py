@@ -28,7 +28,9 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     view: View = "breaks" if figures.graph_breaks else "graphs"
     if waiting.gate == "dynamo" and not waiting.compilation:
         are = "is captured and not compiled yet" if figures.graphs == 1 else "are captured and none is compiled yet"
-        text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {_going(keymap)}"
+        end, step = _key("step.go", keymap), _key("step.next", keymap)
+        going = f"{end} goes on to the end, {step} shows what Dynamo did and steps on from there."
+        text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {going}"
         raised = reader.rows(Failure, where="program")
         ran = f"Your program stopped with an error, {raised[0].message}." if raised else _RAN
         return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)

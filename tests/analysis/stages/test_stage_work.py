@@ -20,7 +20,7 @@ from fx_explorer.analysis.stages.graph_pairs import GraphPair
 from fx_explorer.analysis.stages.graph_stages import _fates_after_passes
 from fx_explorer.analysis.stages.inductor_stages import _gathered_fates
 from fx_explorer.analysis.stages.points import points_at
-from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work
+from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work, works_at
 from fx_explorer.analysis.stages.work import StageWork
 from fx_explorer.report.sections.stages import stages_of_report
 from fx_explorer.session import SessionReader
@@ -140,6 +140,12 @@ def test_a_pause_after_the_partition_tells_of_the_passes_before_it_too(captured:
     points = points_in_use(reader(captured("mlp")))
     assert [point.key for point in points_at(points, "partition", "forward")] == ["joint_passes", "partition"]
     assert [point.key for point in points_at(points, "post_grad", "backward")] == ["post_grad"]
+
+
+def test_the_pause_before_the_backward_tells_of_the_backward_alone(captured: Captured) -> None:
+    """By hand, in the graphs: of 22 operations of the backward, the forward has 4 too."""
+    (work,) = works_at(captured("mlp"), "0/0", "partition", "backward")
+    assert work.sentence == "Now the backward: 18 operations of its own and 4 operations of the forward, computed again."
 
 
 def test_without_a_backward_aotautograd_has_made_the_inference_graph(captured: Captured, reader: OpenedReader) -> None:

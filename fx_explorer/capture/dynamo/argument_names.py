@@ -83,7 +83,7 @@ def _parameters(bound: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what the function calls each value, ``x`` or ``rest[0]``, with its source; an empty one where it has none."""
     for parameter, value in bound.items():
         yield parameter, _source(value)
-        # isinstance() would have Dynamo look at a value that it has not come to yet, and the graph have another order of inputs.
+        # isinstance() would have Dynamo look at a value before its time, and the graph have another order of inputs.
         if type(value) is TupleVariable:
             yield from ((f"{parameter}[{at}]", _source(item)) for at, item in enumerate(value.items))
 

@@ -74,6 +74,8 @@ class Compilations:
         self.parts: dict[int, str] = {}
         """The part of its graph that a compilation is at, where parts are compiled by themselves: row's id → name."""
         self._buckets = Buckets()
+        self._is_again = False
+        """Whether records are read that were put off: their buckets were found when they came."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -96,7 +98,7 @@ class Compilations:
         if record.compilation:
             state = self.of(record)
             state.attempt = record.attempt
-            bucket = self._buckets.follow(record)
+            bucket = None if self._is_again else self._buckets.follow(record)
             if bucket:
                 self.parts[state.row.id] = bucket
             elif bucket is not None:
@@ -158,9 +160,13 @@ class Compilations:
         """
         latest = self._states.get(state.called)
         self._states[state.called] = state
+        part, self._is_again = self.parts.pop(state.row.id, None), True
         try:
             yield
         finally:
+            self._is_again = False
+            if part is not None:
+                self.parts[state.row.id] = part
             del self._states[state.called]
             if latest:
                 self._states[state.called] = latest

@@ -17,7 +17,9 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.documents import artifact_title, graph_title
 from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.errors import SessionError
 from fx_explorer.readers.torch_trace import read_log
+from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.session import SessionReader
 from tests.ranks.logs_of_ranks import DATA
 
@@ -98,3 +100,43 @@ def test_a_bucket_is_decoded_the_same_where_graphs_are_read_later(tmp_path: Path
         with SessionReader(tmp_path / name) as reader:
             found.append(sorted((one.label, one.stage, one.direction, one.node_count) for one in reader.rows(model.Graph)))
     assert found[0] == found[1]
+
+
+class LookedAt:
+    """A log that is looked at again and again while it grows: at these places there is nothing more for a moment."""
+
+    idle_s = 0.0
+
+    def __init__(self, content: bytes, places: list[int]) -> None:
+        self._content, self._places = content, places
+        self._looks = 0
+
+    def blocks(self) -> Iterator[bytes]:
+        begin = 0
+        for end in [*self._places, len(self._content)]:
+            yield self._content[begin:end]
+            yield b""
+            begin = end
+
+    def wait(self, tell: object) -> None:
+        self._looks += 1
+        if self._looks > len(self._places):
+            raise SessionError("the job has ended")
+
+
+def in_buckets(session: Path) -> tuple[Counter[tuple[str, ...]], int]:
+    with SessionReader(session) as reader:
+        graphs = Counter((graph.label, graph.stage, graph.direction) for graph in reader.rows(model.Graph))
+        return graphs, reader.count(model.Link)
+
+
+@pytest.mark.parametrize("every", [1, 40])
+def test_graphs_are_of_the_same_buckets_whenever_a_log_was_looked_at_while_it_grew(every: int, tmp_path: Path) -> None:
+    content = gzip.decompress(LOG.read_bytes())
+    begins = [found.start() for found in re.finditer(rb"(?m)^V\d{4} ", content)]
+    log = tmp_path / "job.log"
+    log.write_bytes(content)
+    read_log(log, tmp_path / "whole.fxs")
+    with LogReading(log, tmp_path / "followed.fxs") as reading, pytest.raises(SessionError, match="the job has ended"):
+        reading.follow(LookedAt(content, begins[every::every]))  # type: ignore[arg-type]
+    assert in_buckets(tmp_path / "followed.fxs") == in_buckets(tmp_path / "whole.fxs")

@@ -136,14 +136,14 @@ def _figures(cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled
     part = 1.0 if of_cell.has_enough_quiet or len(of_cell.quiet_s) == len(of_cell.every_s) else of_cell.undisturbed_part
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
-    speed_up = speed_up and speed_up.reaching(part).anew(processes=2)
+    speed_up = speed_up and speed_up.reaching(part).anew(cell.clock, processes=2)
     pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "wrong"
     return CellFigures(
         cell=cell,
         call_s=median(times) if times else None,
         iqr_s=_iqr(times),
         rounds=len(times),
-        interval=interval and interval.reaching_down(part).anew(),
+        interval=interval and interval.reaching_down(part).anew(cell.clock),
         speed_up=speed_up,
         pays_after=_pays_after(cell, times, reference, uncompiled_s) if pays else None,
         left_out=len(of_cell.every_s) - len(times),

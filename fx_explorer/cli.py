@@ -119,6 +119,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except FxExplorerError as error:
         return _explain(error)
+    except PermissionError as error:
+        if not error.filename:
+            raise
+        return _explain(UsageError(f"{error.filename} cannot be looked at: {error.strerror}"))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

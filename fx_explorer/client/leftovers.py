@@ -21,6 +21,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import Compilation, ConsoleLine
 from fx_explorer.session import SessionReader
+from fx_explorer.temporary_folder import new_temporary_folder
 
 PREFIX = "fx-explorer-run-"
 
@@ -85,12 +86,12 @@ class Leftover:
 
 def new_directory() -> tuple[Path, Lock]:
     """Make a directory and lock it. Raises SessionWriteError when there is no room for it."""
+    directory = new_temporary_folder(PREFIX)
     try:
-        directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         return directory, Lock(directory)
     except OSError as error:
         raise SessionWriteError(
-            f"cannot make a temporary directory in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR to one with room."
+            f"cannot write to {directory}: {error.strerror}. Set TMPDIR to a directory with room."
         ) from error
 
 

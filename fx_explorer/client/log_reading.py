@@ -10,17 +10,17 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
-from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Command, Notice, Outcome
+from fx_explorer.readers.torch_trace.growing import opened_to_follow
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import tell_where_texts_lie
+from fx_explorer.temporary_folder import new_temporary_folder
 
 READ = "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.beside import main; sys.exit(main())"
 """The modules of this process, whatever lies in the directory that it was started in."""
@@ -45,12 +45,8 @@ class LogReadingProcess:
         self._log = log
         self._follows = follows
         self._standard_input = standard_input
-        try:
-            self._directory = Path(tempfile.mkdtemp(prefix="fx-explorer-"))
-        except OSError as error:
-            raise SessionWriteError(
-                f"cannot make a temporary directory: {error.strerror}. Set TMPDIR to one with room."
-            ) from error
+        self._followed: BinaryIO | None = None
+        self._directory = new_temporary_folder()
         self.session_path = self._directory / f"{log.name.partition('.')[0].strip('-') or 'log'}.fxs"
         self.outcome: Outcome | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,11 +57,13 @@ class LogReadingProcess:
 
     def begin(self) -> None:
         """Create the session and start the process, which reads while nobody follows it yet. Raises SessionWriteError
-        when there is no room.
+        when there is no room, and SessionError where a log that is followed cannot be read.
         """
         SessionWriter(self.session_path).close()
+        if self._follows:
+            self._followed = opened_to_follow(self._log)
         if self._log != STANDARD_INPUT:
-            tell_where_texts_lie(self.session_path, TextsOfLog(self._log))
+            tell_where_texts_lie(self.session_path, TextsOfLog(self._log, self._followed))
         command = [sys.executable, "-c", READ.format(path=sys.path), str(self._log), str(self.session_path)]
         self._process = subprocess.Popen(
             [*command, *(["--follow"] if self._follows else [])],
@@ -141,6 +139,8 @@ class LogReadingProcess:
         if self._process is not None and self._told is None:
             self._process.kill()
             self._process.communicate()
+        if self._followed is not None:
+            self._followed.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 

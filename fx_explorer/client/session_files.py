@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from fx_explorer.session.queries.sources import source_files
 from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION, fill_from_older
 from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
 from fx_explorer.session.writer import finish_session
+from fx_explorer.temporary_folder import new_temporary_folder
 
 _APPLICATION_ID_AT = 68
 """Offset in the header (sqlite.org/fileformat2.html#database_header)."""
@@ -105,7 +105,7 @@ def writable_session(session: Path) -> Path:
     # The directory counts too, since SQLite makes its log beside the session.
     if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):
         return session
-    copy = Path(tempfile.mkdtemp(prefix="fx-explorer-")) / session.name
+    copy = new_temporary_folder() / session.name
     copy_session(session, session_file(copy))
     return copy
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.report.two_sessions_text import text_of_both
 from fx_explorer.session import SessionReader
+from fx_explorer.temporary_folder import temporary_folder
 
 EPILOG = """\
 examples:
@@ -59,10 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     # In this order, so that the readers are closed before the folder of their files goes.
-    with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder, contextlib.ExitStack() as opened:
+    with temporary_folder() as folder, contextlib.ExitStack() as opened:
         left, right = (
-            opened.enter_context(SessionReader(_session(side, Path(folder) / f"{i}.fxs")))
-            for i, side in enumerate(_sides(arguments))
+            opened.enter_context(SessionReader(_session(side, folder / f"{i}.fxs"))) for i, side in enumerate(_sides(arguments))
         )
         left, right = (_built(reader, arguments, opened) for reader in (left, right))
         names = _names(arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from fx_explorer.ranks.found_files import FoundFile, OtherFile, find_files, rank
 from fx_explorer.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.ranks.taken_apart import taken_apart
 from fx_explorer.session import SessionReader
+from fx_explorer.temporary_folder import new_temporary_folder
 
 Progress = Callable[[int, int], None]
 """Called with how many files are read, and how many there are."""
@@ -85,7 +85,7 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
         if not is_mixed(one):
             found.append(one)
             continue
-        folder = Path(tempfile.mkdtemp(prefix="fx_explorer_ranks_"))
+        folder = new_temporary_folder()
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         try:
             apart = taken_apart(Path(one.path), folder)
@@ -165,6 +165,8 @@ def _no_logs(given: Sequence[Path], others: Sequence[OtherFile]) -> str:
     where = ", ".join(map(str, given[:3]))
     seen = f": {others[0].path.name} {others[0].why}" if others else ""
     more = f", and {len(others) - 1:,} more" if len(others) > 1 else ""
+    if others and others[0].is_unread:
+        return f"{where} cannot be compared{seen}{more}. Make it readable"
     return (
         f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a directory in the job, and give that"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+from fx_explorer.temporary_folder import temporary_folder
 
 NO_RANK = -1
 
@@ -52,8 +52,8 @@ def read_file(path: str) -> ReadFile:
 
 
 def _read_log(path: str) -> ReadFile:
-    with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder:
-        session, log = Path(folder) / "log.fxs", Path(folder) / Path(path).stem
+    with temporary_folder() as folder:
+        session, log = folder / "log.fxs", folder / Path(path).stem
         with log.open("wb") as file:
             excerpt = write_excerpt(Path(path), file)
         read_log(log if excerpt else Path(path), session)
@@ -84,8 +84,8 @@ def opened(path: Path) -> Iterator[SessionReader]:
         with SessionReader(path) as reader:
             yield reader
         return
-    with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder:
-        session = Path(folder) / "log.fxs"
+    with temporary_folder() as folder:
+        session = folder / "log.fxs"
         (read_log if kind == "log" else read_text)(path, session)
         with SessionReader(session) as reader:
             yield reader

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import weakref
@@ -42,6 +43,9 @@ _OF_AN_ATTEMPT = (
 """What belongs to one attempt at a compilation."""
 
 
+LITTLE_ROOM = 1 << 20
+"""Bytes that are left on a disk that is called full."""
+
 MOST_NUMBERS = 4_096
 """Texts that many rows have, names of modules for example, whose numbers are kept at hand."""
 
@@ -66,9 +70,18 @@ class _Explained:
         is_of_one_row = isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError))
         if isinstance(error, sqlite3.Error) and not is_of_one_row:
             raise SessionWriteError(
-                f"cannot {self._verb} the session file {self._path}: {error}. Is there room, and may it be written to? While a "
-                "capture runs, its session is in a temporary directory, which TMPDIR chooses. What was captured before is kept."
+                f"cannot {self._verb} the session file {self._path}: {_why(self._path, error)}. Is there room, and may it be "
+                "written to? A session that is being made lies in a temporary directory, which TMPDIR chooses."
             ) from error
+
+
+def _why(path: Path, error: sqlite3.Error) -> str:
+    """Return what SQLite said, or that the disk is full: of that it may say that it is an I/O error."""
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return str(error)
+    return "no room is left on the disk" if free < LITTLE_ROOM else str(error)
 
 
 class SessionWriter:

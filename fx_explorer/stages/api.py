@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -49,6 +48,7 @@ from fx_explorer.model import (
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.stages.views import StageName, StageView
+from fx_explorer.temporary_folder import new_temporary_folder
 from fx_explorer.worker.target.calling import call_target
 from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.target import Target
@@ -386,9 +386,9 @@ def _no_notices(notice: Notice) -> None:
 
 
 def _temporary_session(owner: Stages) -> Path:
-    directory = tempfile.mkdtemp(prefix="fx-explorer-")
+    directory = new_temporary_folder()
     weakref.finalize(owner, shutil.rmtree, directory, ignore_errors=True)
-    return Path(directory) / "session.fxs"
+    return directory / "session.fxs"
 
 
 def _graph_at(variant: Variant, key: Key) -> torch.fx.GraphModule | None:

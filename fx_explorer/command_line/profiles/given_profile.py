@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from fx_explorer.client.session_files import newest_session
@@ -18,6 +17,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import SCHEMA_VERSION
+from fx_explorer.temporary_folder import temporary_folder
 
 HELP = (
     "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
@@ -49,8 +49,8 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
         joined = joined_profile(session, trace, progress.tell)
     # The directory counts too, since SQLite makes its log beside the session.
     if not is_of_today or not os.access(session, os.W_OK) or not os.access(session.absolute().parent, os.W_OK):
-        folder = until.enter_context(tempfile.TemporaryDirectory(prefix="fx-explorer-"))
-        session = newest_session(session, Path(folder) / session.name)
+        folder = until.enter_context(temporary_folder())
+        session = newest_session(session, folder / session.name)
         sys.stderr.write(f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is\n")
     add_profile(session, joined)
     return session

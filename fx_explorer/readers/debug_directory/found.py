@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,9 @@ class GraphFolder:
 
 
 def is_debug_directory(directory: Path) -> bool:
+    """Return whether Inductor wrote into it. Raises PermissionError for a directory that cannot be looked into."""
+    if directory.is_dir():
+        os.scandir(directory).close()
     return directory.is_dir() and bool(graph_folders(directory))
 
 

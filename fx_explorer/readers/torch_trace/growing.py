@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from fx_explorer.errors import SessionError
 from fx_explorer.readers.torch_trace.opened import BLOCK
@@ -18,6 +20,11 @@ LOOKED_AFTER_S = 0.2
 TOLD_AFTER_S = 1.0
 """How often it is told that it has not."""
 
+COMPARED = 256
+"""Bytes of what was read last that are compared with the log: one that was cut may have grown beyond that place again."""
+
+KEPT = "What was found in it until then is kept; follow it again to see what is written now."
+
 _RANK = re.compile(r"_rank_(\d+)_")
 
 
@@ -27,11 +34,10 @@ class GrowingLog:
     def __init__(self, log: Path) -> None:
         """Raises SessionError where it cannot be read, or is packed: a job writes plain text."""
         self._log = log
-        try:
-            self._file = log.open("rb")
-        except OSError as error:
-            raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
+        self._file = opened_to_follow(log)
         self._read = 0
+        self._last = b""
+        self._is_over = False
         self._grew_at = time.monotonic()
 
     @property
@@ -39,38 +45,56 @@ class GrowingLog:
         """Return for how long nothing was added."""
         return time.monotonic() - self._grew_at
 
+    @property
+    def file(self) -> BinaryIO:
+        """Return the log, whatever name it has by now."""
+        return self._file
+
+    def end(self) -> None:
+        """Let what is added no longer count: ``blocks`` comes to its end."""
+        self._is_over = True
+
     def blocks(self) -> Iterator[bytes]:
         """Yield what is there, and then what is added. An empty block stands wherever everything was read."""
-        while True:
+        while not self._is_over:
             block = self._file.read(BLOCK)
             self._read += len(block)
+            self._last = (self._last + block[-COMPARED:])[-COMPARED:]
             yield block
 
     def wait(self, tell: Callable[[], None]) -> None:
         """Return when there is more. ``tell`` is called now and then meanwhile.
 
-        Raises SessionError when the log was cut, removed, or another file has its name: what comes then is no
-        continuation of what was read.
+        Raises SessionError when the log was cut, or when it was removed or another file has its name and everything of it
+        was read: what comes then is no continuation.
         """
         told = time.monotonic()
-        while self._size() == self._read:
+        while not self._has_grown():
             time.sleep(LOOKED_AFTER_S)
             if time.monotonic() - told >= TOLD_AFTER_S:
                 told = time.monotonic()
                 tell()
         self._grew_at = time.monotonic()
 
-    def _size(self) -> int:
-        opened = os.fstat(self._file.fileno())
+    def _has_grown(self) -> bool:
+        is_named = self._is_named()  # first: what is added before it loses its name is seen below
+        size = os.fstat(self._file.fileno()).st_size
+        if size < self._read or not self._is_as_read():
+            raise SessionError(f"{self._log} was cut while it was followed. {KEPT}")
+        if size == self._read and not is_named:
+            raise SessionError(f"{self._log} was removed or replaced while it was followed. {KEPT}")
+        return size > self._read
+
+    def _is_named(self) -> bool:
+        """Return whether the name of the log is still that of the file that is read."""
         try:
-            named = self._log.stat()
+            return os.path.samestat(os.fstat(self._file.fileno()), self._log.stat())
         except OSError:
-            named = None
-        if named is None or not os.path.samestat(opened, named):
-            raise SessionError(f"{self._log} was removed or replaced while it was followed. What it said until then is kept.")
-        if opened.st_size < self._read:
-            raise SessionError(f"{self._log} was cut while it was followed. What it said until then is kept.")
-        return opened.st_size
+            return False
+
+    def _is_as_read(self) -> bool:
+        """Return whether what was read last still stands where it stood."""
+        return os.pread(self._file.fileno(), len(self._last), self._read - len(self._last)) == self._last
 
     def __enter__(self) -> GrowingLog:
         return self
@@ -79,17 +103,34 @@ class GrowingLog:
         self._file.close()
 
 
+def opened_to_follow(log: Path) -> BinaryIO:
+    """Open a log that may lose its name. Raises SessionError where it cannot be read."""
+    try:
+        return log.open("rb")
+    except OSError as error:
+        raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
+
+
 def log_to_follow(directory: Path) -> Path | None:
     """Return the log of a directory that is followed: of the lowest rank, the newest; None while there is none.
 
     Raises SessionError where the directory cannot be read.
     """
     try:
-        files = [entry for entry in directory.iterdir() if entry.is_file() and entry.stat().st_size]
-        logs = [file for file in files if kind_of_file(file).kind == "log"]
-        return min(logs, key=lambda log: (_rank(log), -log.stat().st_mtime, log.name), default=None)
+        entries = list(directory.iterdir())
     except OSError as error:
         raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
+    found = [(_rank(entry), -changed, entry) for entry in entries if (changed := _changed_at(entry)) is not None]
+    return next((entry for _, _, entry in sorted(found) if kind_of_file(entry).kind == "log"), None)
+
+
+def _changed_at(entry: Path) -> float | None:
+    """Return when a file was last written to; None for an empty one, and for what is none, or none any more."""
+    try:
+        status = entry.stat()
+    except OSError:
+        return None
+    return status.st_mtime if stat.S_ISREG(status.st_mode) and status.st_size else None
 
 
 def _rank(log: Path) -> int:

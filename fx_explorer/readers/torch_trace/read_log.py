@@ -126,6 +126,7 @@ class LogReading:
     def follow(self, growing: GrowingLog) -> None:
         """Read what there is, and then what a job adds. Raises SessionError when the log does not go on any more."""
         self._is_followed = True
+        self._texts = TextsOfLog(self._log, growing.file)
         self._write_beginning()
         self._compilations.leaves_texts = self._leave_texts
         handles = {**self._decoders, **PutOff(self._compilations).handles()}
@@ -143,6 +144,12 @@ class LogReading:
                 tell()
                 if is_idle:
                     growing.wait(tell)
+        except SessionError:
+            growing.end()
+            with self._writer.transaction():
+                self._take(found, handles)  # the record that was being written
+                self._decode_what_came()
+            raise
         finally:
             with self._writer.transaction():
                 self._finish()

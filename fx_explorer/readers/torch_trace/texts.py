@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from fx_explorer.readers.torch_trace.records import Record, text_below
 from fx_explorer.session.elsewhere import TextPlace
@@ -19,8 +21,10 @@ class ChangedLogError(LookupError):
 class TextsOfLog:
     """Reads texts of a log that is not packed."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, opened: BinaryIO | None = None) -> None:
+        """``opened`` is the log, which stays open where it is followed: it may lose its name."""
         self._log = log
+        self._opened = opened
 
     def __call__(self, place: TextPlace) -> str:
         """Return the text at a place, or a sentence where it is not there any more."""
@@ -35,11 +39,16 @@ class TextsOfLog:
 
     def _text(self, place: TextPlace) -> str:
         try:
-            with self._log.open("rb") as opened:  # each time: several threads may ask
-                opened.seek(place.offset)
-                text = text_below(opened.read(place.size))
+            text = text_below(self._read(place))
         except OSError as error:
             raise ChangedLogError(str(error)) from error
         if hashlib.md5(text, usedforsecurity=False).digest() != place.digest:
             raise ChangedLogError
         return text.decode("utf-8", "replace")
+
+    def _read(self, place: TextPlace) -> bytes:
+        if self._opened is not None:
+            return os.pread(self._opened.fileno(), place.size, place.offset)
+        with self._log.open("rb") as opened:  # each time: several threads may ask
+            opened.seek(place.offset)
+            return opened.read(place.size)

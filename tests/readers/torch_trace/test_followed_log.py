@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import random
 import subprocess
@@ -139,6 +140,86 @@ def test_a_log_that_is_cut_or_replaced_ends_it_and_what_was_read_is_kept(change:
     assert change in str(followed.ended)
     with SessionReader(session) as reader:
         assert reader.count(model.Compilation) > 1
+
+
+def test_what_is_added_just_before_the_log_loses_its_name_is_read(content: bytes, tmp_path: Path) -> None:
+    total = sum(record is not None for record in records([content], Damage()))
+    log, session = tmp_path / "job.log", tmp_path / "s.fxs"
+    log.write_bytes(content[: len(content) // 2])
+    followed = Followed(log, session)
+    eventually(lambda: records_read(session) > 0)
+    with log.open("ab") as opened:
+        opened.write(content[len(content) // 2 :])
+    log.rename(tmp_path / "job.log.1")
+    log.write_bytes(content)
+    followed.join()
+    assert "replaced" in str(followed.ended)
+    assert records_read(session) == total
+    (tmp_path / "whole.log").write_bytes(content)
+    read_log(tmp_path / "whole.log", tmp_path / "whole.fxs")
+    with SessionReader(session) as reader, SessionReader(tmp_path / "whole.fxs") as expected:
+        assert told_by(reader) == told_by(expected)
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_no_continuation(tmp_path: Path) -> None:
+    content = gzip.decompress((LOGS / "h200_recompiles.log.gz").read_bytes())
+    log = tmp_path / "job.log"
+    log.write_bytes(content[: len(content) // 3])
+    with GrowingLog(log) as growing:
+        assert b"".join(itertools.takewhile(bool, growing.blocks())) == content[: len(content) // 3]
+        with log.open("r+b") as opened:
+            opened.truncate()
+            opened.write(content[1000:])
+        with pytest.raises(SessionError, match="was cut while it was followed"):
+            growing.wait(lambda: None)
+
+
+def test_a_record_that_was_being_written_when_the_following_ends_is_read_or_counted(tmp_path: Path) -> None:
+    content = gzip.decompress((LOGS / "h200_recompiles.log.gz").read_bytes())
+    begin = content.find(b'"dynamo_output_graph"')
+    middle = content.find(b"\n\t", begin) + 40
+    log, session = tmp_path / "job.log", tmp_path / "s.fxs"
+    log.write_bytes(content[:middle])
+    followed = Followed(log, session)
+    eventually(lambda: records_read(session) > 0)
+    log.unlink()
+    followed.join()
+    with SessionReader(session) as reader:
+        assert reader.meta("log")["kinds"]["dynamo_output_graph"] == 1
+        assert reader.meta("log")["wrong_hashes"] == 1
+
+
+async def test_texts_of_a_log_that_lost_its_name_are_still_there(tmp_path: Path) -> None:
+    content = gzip.decompress((LOGS / "h200_graph_breaks.log.gz").read_bytes())
+    total = sum(record is not None for record in records([content], Damage()))
+    (tmp_path / "whole.log").write_bytes(content)
+    read_log(tmp_path / "whole.log", tmp_path / "whole.fxs")
+    log = tmp_path / "job.log"
+    log.write_bytes(content)
+    reading = LogReadingProcess(log, follows=True)
+    await reading.start()
+    async for _ in reading.notices():
+        if records_read(reading.session_path) == total:
+            break
+    log.rename(tmp_path / "job.log.1")
+    log.write_bytes(content[5000:])
+    assert (await reading.wait()).kind == "incomplete"
+    with SessionReader(reading.session_path) as reader, SessionReader(tmp_path / "whole.fxs") as expected:
+        assert reader.meta("skipped_records") == 0
+        texts, whole = ([one.text(row.text) for row in one.rows(model.Artifact)] for one in (reader, expected))
+        assert texts == whole
+        assert not any("is not in" in text for text in texts)
+    reading.discard()
+
+
+def test_a_file_that_goes_away_while_a_directory_is_looked_at_is_no_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = gzip.decompress((LOGS / "h200_recompiles.log.gz").read_bytes())
+    (tmp_path / "t_rank_0_.log").write_bytes(content)
+    listed = [tmp_path / "gone", *tmp_path.iterdir()]
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(listed))
+    assert log_to_follow(tmp_path) == tmp_path / "t_rank_0_.log"
 
 
 def test_of_a_directory_the_newest_log_of_the_lowest_rank_is_followed(tmp_path: Path) -> None:

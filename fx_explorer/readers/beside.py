@@ -43,6 +43,7 @@ def main() -> int:
             if "--follow" in sys.argv[3:]:
                 with GrowingLog(log) as growing:
                     reading.follow(growing)
+                return 0
             reading.find()
             os.nice(5)  # the app comes first: what it shows is in the session already
             reading.decode(wanted.take)

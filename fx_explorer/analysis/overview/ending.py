@@ -13,6 +13,11 @@ from fx_explorer.analysis.whole_session.log_sessions import is_log
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 
+LOST_ITS_NAME = (
+    "The log was removed, or another file has its name now: it was followed to its end. Follow it again to see what is "
+    "written now."
+)
+
 
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
     """Yield how the run ended or where it waits (``waiting``), what failed, and whether anything
@@ -33,6 +38,8 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         if not ended.went_well:
             severity: Severity = "notice" if ended.kind == "cancelled" else "problem"
             yield Fact("run", severity, first_line(ended.message), view="time")
+        elif (reader.meta("log") or {}).get("lost_its_name"):
+            yield Fact("run", "notice", LOST_ITS_NAME, view="time")
         yield from log_facts(reader)
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))

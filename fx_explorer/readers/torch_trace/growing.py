@@ -23,8 +23,6 @@ TOLD_AFTER_S = 1.0
 COMPARED = 256
 """Bytes of what was read last that are compared with the log: one that was cut may have grown beyond that place again."""
 
-KEPT = "What was found in it until then is kept; follow it again to see what is written now."
-
 _RANK = re.compile(r"_rank_(\d+)_")
 
 
@@ -38,6 +36,7 @@ class GrowingLog:
         self._read = 0
         self._last = b""
         self._is_over = False
+        self._is_named_still = True
         self._grew_at = time.monotonic()
 
     @property
@@ -62,27 +61,29 @@ class GrowingLog:
             self._last = (self._last + block[-COMPARED:])[-COMPARED:]
             yield block
 
-    def wait(self, tell: Callable[[], None]) -> None:
-        """Return when there is more. ``tell`` is called now and then meanwhile.
+    def wait(self, tell: Callable[[], None]) -> bool:
+        """Wait until there is more. ``tell`` is called now and then meanwhile. Return whether there is: not where the log
+        was removed or another file has its name, and everything of it was read.
 
-        Raises SessionError when the log was cut, or when it was removed or another file has its name and everything of it
-        was read: what comes then is no continuation.
+        Raises SessionError when the log was cut: what comes then is no continuation.
         """
         told = time.monotonic()
-        while not self._has_grown():
+        while not (has_grown := self._has_grown()) and self._is_named_still:
             time.sleep(LOOKED_AFTER_S)
             if time.monotonic() - told >= TOLD_AFTER_S:
                 told = time.monotonic()
                 tell()
         self._grew_at = time.monotonic()
+        return has_grown
 
     def _has_grown(self) -> bool:
-        is_named = self._is_named()  # first: what is added before it loses its name is seen below
+        self._is_named_still = self._is_named()  # first: what is added before it loses its name is seen below
         size = os.fstat(self._file.fileno()).st_size
         if size < self._read or not self._is_as_read():
-            raise SessionError(f"{self._log} was cut while it was followed. {KEPT}")
-        if size == self._read and not is_named:
-            raise SessionError(f"{self._log} was removed or replaced while it was followed. {KEPT}")
+            raise SessionError(
+                f"{self._log} was cut while it was followed. What was found in it until then is kept; follow it again to see "
+                "what is written now."
+            )
         return size > self._read
 
     def _is_named(self) -> bool:

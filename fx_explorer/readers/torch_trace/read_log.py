@@ -93,6 +93,7 @@ class LogReading:
         self._share_found = 0.0
         self._decoded = 0
         self._is_followed = False
+        self._lost_its_name = False
 
     def find(self) -> None:
         """Find every record, and write what happened. Raises SessionError for a log that cannot be read at all."""
@@ -124,7 +125,9 @@ class LogReading:
             self._tell(self.progress)
 
     def follow(self, growing: GrowingLog) -> None:
-        """Read what there is, and then what a job adds. Raises SessionError when the log does not go on any more."""
+        """Read what there is, and then what a job adds, until the log is removed or replaced. Raises SessionError when it
+        was cut.
+        """
         self._is_followed = True
         self._texts = TextsOfLog(self._log, growing.file)
         self._write_beginning()
@@ -136,23 +139,28 @@ class LogReading:
             self._tell(replace(self.progress, share_found=1.0, idle_s=growing.idle_s))
 
         try:
-            while True:
+            goes_on = True
+            while goes_on:
                 with self._writer.transaction():
                     is_idle = self._take(found, handles) == "idle"
                     if is_idle:
                         self._decode_what_came()
                 tell()
-                if is_idle:
-                    growing.wait(tell)
+                goes_on = not is_idle or growing.wait(tell)
         except SessionError:
-            growing.end()
-            with self._writer.transaction():
-                self._take(found, handles)  # the record that was being written
-                self._decode_what_came()
+            self._end_following(growing, found, handles)
             raise
-        finally:
-            with self._writer.transaction():
-                self._finish()
+        self._lost_its_name = True
+        self._end_following(growing, found, handles)
+        with self._writer.transaction():
+            self._writer.set_meta("outcome", Outcome("finished").to_json())
+
+    def _end_following(self, growing: GrowingLog, found: Iterator[Record | None], handles: dict[str, Handle]) -> None:
+        """Handle the record that was being written, and what else waited for more."""
+        growing.end()
+        with self._writer.transaction():
+            self._take(found, handles)
+        self._decode_all(lambda: 0)
 
     def _decode_what_came(self) -> None:
         for state in self._compilations.all:
@@ -190,6 +198,11 @@ class LogReading:
 
     def decode(self, wanted: Callable[[], int] = lambda: 0) -> None:
         """Decode what was put off, compilation by compilation. ``wanted`` says which comes next, by its id; 0: any."""
+        self._decode_all(wanted)
+        with self._writer.transaction():
+            self._writer.set_meta("outcome", Outcome("finished").to_json())
+
+    def _decode_all(self, wanted: Callable[[], int]) -> None:
         left = {state.row.id: state for state in self._compilations.all}
         while left:
             with self._writer.transaction():
@@ -198,7 +211,6 @@ class LogReading:
         with self._writer.transaction():
             self._finish()
             self._write_counts()
-            self._writer.set_meta("outcome", Outcome("finished").to_json())
 
     def _decode_some(self, left: dict[int, State], wanted: Callable[[], int]) -> None:
         """Decode for a while, or the one that is wanted, which is seen at once."""
@@ -254,6 +266,7 @@ class LogReading:
                 "is_cut_off": damage.is_cut_off,
                 "damaged_lines": damage.first_lines,
                 "is_followed": self._is_followed,
+                "lost_its_name": self._lost_its_name,
                 "ranks": sorted(self._ranks),
             },
         )

@@ -119,7 +119,8 @@ def kind_of_file(file: Path) -> FileKind:
     if stat.S_ISDIR(mode):
         return FileKind("directory", "a directory", "Name a file in it")
     if not stat.S_ISREG(mode):  # reading a FIFO would wait for whoever writes to it
-        return FileKind("special", kind_of(mode), "Write it to a file first")
+        advice = "Write it to a file first; a log may come from the standard input: … | fx-explorer -"
+        return FileKind("special", kind_of(mode), advice)
     try:
         with file.open("rb") as opened:
             start = opened.read(BEGINNING)

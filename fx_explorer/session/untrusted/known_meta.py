@@ -66,7 +66,10 @@ def _is_bench(value: Any) -> bool:
 
 
 def _is_log(value: Any) -> bool:
-    named = (value.get(name, 0) for name in ("records", "wrong_hashes", "unread_graph_lines", "is_cut_off", "is_followed"))
+    named = (
+        value.get(name, 0)
+        for name in ("records", "wrong_hashes", "unread_graph_lines", "is_cut_off", "is_followed", "lost_its_name")
+    )
     counts = (*named, *value.get("unknown", {}).values())
     ranks = value.get("ranks", [])
     is_of_ranks = isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks)

@@ -48,6 +48,7 @@ def test_a_source_is_named_as_the_program_names_it(source: str, plain: str) -> N
 
 def test_a_relation_between_sizes_is_put_in_the_names_of_the_program() -> None:
     assert plain_code("L['x'].size()[0] < 2*L['y'].size()[1]") == "size 0 of x < 2*size 1 of y"
+    assert plain_code("L['x']._base.size()[0] < L['y'].grad.size()[1]") == "size 0 of x._base < size 1 of y.grad"
 
 
 def test_a_tensor_is_asked_for_shape_dtype_stride_and_device() -> None:

@@ -88,5 +88,5 @@ def plain_code(code: str, of: Compilation | None = None) -> str:
     """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
     ``L['x'].size()[0] < L['y'].size()[0]``.
     """
-    sizes = re.sub(r"([LG]\[[^ ()]*\])\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
+    sizes = re.sub(r"([LG]\[[^ ()]+)\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
     return _OTHER.sub(r"\1(", plain_source(sizes, of))

@@ -287,7 +287,7 @@ def _about_recompile(one: ExplainedRecompile) -> str:
 
 
 def _dynamic_sizes(reader: SessionReader) -> str:
-    """Return ``dynamic sizes: s0 (L['x'].size()[0], 4 now)``; empty when every size is fixed."""
+    """Return ``sizes that may change: size 0 of x (now 4)``; empty when every size is fixed."""
     symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
     owners = {row.id: row for row in reader.by_ids(model.Compilation, {symbol.compilation for symbol in symbols.values()})}
     told = [

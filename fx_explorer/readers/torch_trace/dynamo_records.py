@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from fx_explorer.model import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilations import Compilations, State
 from fx_explorer.readers.torch_trace.places import Places, is_torch
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
@@ -85,6 +85,7 @@ class DynamoRecords:
             *(file, line, user.code if user else code),
             stack=self._places.stack(report.frames),
             text=self._writer.text(record.payload),
+            chain=self._places.stack(_inlined(state, report.frames)),
         )
         self._writer.add(row)
 
@@ -174,6 +175,15 @@ class DynamoRecords:
     def _user(self, content: dict[str, Any]) -> tuple[Frame, ...]:
         """Return the user's stack. torch.export leaves it empty, and gives the whole stack down to its own functions."""
         return self._places.frames(content.get("user_stack")) or self._places.frames(content.get("stack"))
+
+
+def _inlined(state: State | None, frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the function that was compiled and what was inlined into it, outermost first: torch prints the callers, too.
+    None where it is not among the frames.
+    """
+    row = state.row if state else None
+    begins = [i for i, frame in enumerate(frames) if row and (frame.file, frame.function) == (row.file, row.function)]
+    return frames[begins[-1] :] if begins else ()
 
 
 def _fields(record: Record) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, figures_of_both
 from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.readers.torch_trace import read_log
@@ -39,11 +40,23 @@ def scaled(x, n):
     x += 1
     return (x * n).softmax(-1)
 
+def innermost(x):
+    torch._dynamo.graph_break()
+    return x.cos()
+
+def calls_it(x):
+    return innermost(x.sin()) + 1
+
+hooked = torch.nn.Sequential(torch.nn.Linear(4, 4))
+hooked[0].register_forward_pre_hook(torch._dynamo.disable(lambda module, given: None))
+
 with fx_explorer.record(sys.argv[1]):
     torch.compile(Block())(torch.randn(4, 16)).backward()
     compiled = torch.compile(scaled)
     for n in (2, 3):
         compiled(torch.randn(8, 8), n)
+    torch.compile(calls_it)(torch.randn(4))
+    torch.compile(lambda x: hooked(x) + 1)(torch.randn(4, 4))
 """
 
 
@@ -83,6 +96,12 @@ def test_their_figures_are_the_same(both: tuple[SessionReader, SessionReader]) -
 def test_the_breaks_and_recompiles(both: tuple[SessionReader, SessionReader]) -> None:
     live, log = (sorted((row.cause, row.explanation, row.code) for row in one.rows(model.GraphBreak)) for one in both)
     assert log == live != []
+    live_chains, log_chains = (
+        sorted([(frame.file, frame.line, frame.function) for frame in one.chain] for one in distinct_breaks(reader))
+        for reader in both
+    )
+    assert log_chains == live_chains
+    assert any(chain[-1][0].endswith("torch/nn/modules/module.py") for chain in log_chains)
     live_again, log_again = (sorted((row.of, row.guard, row.line) for row in one.rows(model.Recompile)) for one in both)
     assert log_again == live_again != []
 

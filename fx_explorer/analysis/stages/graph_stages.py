@@ -136,7 +136,8 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
         ]
     )
     left = f"; nothing is known to come of {unknown:,} of the {before:,}" if unknown else ""
-    return StageWork(point, before, after, was, made, f"{point.title}: {_became(before, after)}: {words}{left}.", fates)
+    told = f": {words}{left}" if unknown < before or made["made"] < after else "; which came of which is not known"
+    return StageWork(point, before, after, was, made, f"{point.title}: {_became(before, after)}{told}.", fates)
 
 
 def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:

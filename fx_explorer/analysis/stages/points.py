@@ -17,7 +17,8 @@ Stage = tuple[StageKey, Docs, Docs]
 
 def stage_points(reader: SessionReader, variant: model.Compilation) -> list[StagePoint]:
     """Return the stages of a variant in the order in which it came through them; all of the forward
-    after the partition comes before the backward.
+    after the partition comes before the backward. A stage of which nobody recorded what it was given (AOTInductor's
+    first, in a log) is left out: it would seem to have made everything.
     """
     documents = _Documents(reader, variant)
     found = [StagePoint(key, variant.id, variant.name, "", before, after) for key, before, after in _before_lowering(documents)]
@@ -106,11 +107,11 @@ def _before_lowering(documents: _Documents) -> Iterator[Stage]:
     parts = (*documents.made("forward", "forward"), *documents.made("backward"))
     if dynamo := documents.made("dynamo"):
         yield "dynamo", (), dynamo
-    if pre_grad := documents.made("pre_grad"):
-        yield "pre_grad", documents.given("dynamo"), pre_grad
+    if (given_by_dynamo := documents.given("dynamo")) and (pre_grad := documents.made("pre_grad")):
+        yield "pre_grad", given_by_dynamo, pre_grad
     if traced and (joint or inference):
         yield "joint", traced, joint or inference
-    if passed:
+    if passed and joint:  # of an inference graph the post-grad stage tells all passes together
         yield "joint_passes", documents.without_shared_parts(given), passed
     if joint and parts:
         yield "partition", (*passed, *documents.shared_parts()) if passed else given, parts
@@ -133,7 +134,8 @@ def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Sta
     passed = documents.made("post_grad", direction)
     if not passed:
         return
-    yield "post_grad", given, passed
+    if given:
+        yield "post_grad", given, passed
     lowered = documents.given("post_grad", direction)
     unfused = documents.texts("schedule", direction, "IR before fusion")
     fused = documents.texts("schedule", direction, "IR after fusion")

@@ -22,6 +22,7 @@ from fx_explorer.analysis.stages.inductor_stages import _gathered_fates
 from fx_explorer.analysis.stages.points import points_at
 from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work, works_at
 from fx_explorer.analysis.stages.work import StageWork
+from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.sections.stages import stages_of_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.stages import Origin, PlainNode
@@ -29,6 +30,9 @@ from tests.analysis.stages.bare import Bare, trained_bare
 from tests.conftest import SAMPLES, Captured, OpenedReader
 
 GPT2 = Path(__file__).parent / "gpt2.py"
+
+LOGS = Path(__file__).parents[2] / "data"
+"""Below it are logs of torch's of many kinds."""
 
 Works = dict[tuple[str, str], StageWork]
 """By stage and direction."""
@@ -215,3 +219,19 @@ def test_overview_and_report_have_the_sentences_and_a_big_graph_is_only_counted(
         "Inductor's passes over the joint graph: 34 operations became 30.",
         "The partitioner: 30 operations became 31, forward and backward together.",
     ]
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.rglob("*.gz")), ids=lambda log: log.name)
+def test_of_a_log_no_stage_made_everything_out_of_nothing(log: Path, tmp_path: Path) -> None:
+    """Of some stages a log has what they left, and not what they were given."""
+    read_log(log, tmp_path / "log.fxs")
+    with SessionReader(tmp_path / "log.fxs") as reader:
+        told = [work.sentence for work in works_of(reader).values()]
+    assert not [sentence for sentence in told if " 0 operations became" in sentence]
+
+
+def test_where_nothing_links_the_graphs_of_a_stage_it_is_said_without_counts(tmp_path: Path) -> None:
+    read_log(LOGS / "vllm" / "pieces.log.gz", tmp_path / "log.fxs")
+    with SessionReader(tmp_path / "log.fxs") as reader:
+        told = [work.sentence for (stage, _), work in works_of(reader).items() if stage == "joint"]
+    assert told == ["AOTAutograd: 6 operations became 30; which came of which is not known."]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fx_explorer.errors import SessionError
 from fx_explorer.ranks.compared import compare
+from fx_explorer.report.ranks.text import group_text
 from fx_explorer.tui.ranks.app import CompareTwo, RanksApp
 from fx_explorer.tui.ranks.state import RanksState
 from fx_explorer.tui.widgets.lines.code_view import CodeView
@@ -149,3 +151,26 @@ async def test_every_size_of_terminal_shows_the_answer_the_rows_and_the_keys(siz
         assert app.query_one("#answer").size.height >= 2
         assert app.query_one("#ranks", RowList).size.height >= 2
         assert "open" in app.query_one("#keys", OneLine).text
+
+
+async def test_the_time_line_is_drawn_again_for_a_terminal_that_is_resized() -> None:
+    app = app_of(DIVERGING)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await pilot.pause()
+        wide = max(len(line) for line in told(app).splitlines() if "█" in line)
+        for width in (70, 160):
+            await pilot.resize_terminal(width, 40)
+            await pilot.pause()
+            drawn = [len(line) for line in told(app).splitlines() if "█" in line and "compiles" not in line]
+            assert max(drawn) <= width - 4
+            assert (max(drawn) > 70) == (width == 160)
+        assert wide > 70
+
+
+def test_why_a_function_was_left_to_python_is_told_in_torchs_first_sentence() -> None:
+    ranks = compare([DIVERGING])
+    explained = "Attempted to call function marked as skipped Explanation: Dynamo developers have … Hint: Avoid calling it."
+    summary = replace(ranks.summaries[1], compilations=(replace(ranks.summaries[1].compilations[0], error=explained),))
+    told = "\n".join(group_text(ranks, ranks.groups[1], summary, 120))
+    assert told.endswith(": Attempted to call function marked as skipped")
+    assert "Hint" not in told

@@ -88,7 +88,8 @@ def group_text(ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width:
     yield f"What rank {rank.rank} compiled ({rank.path}):"
     for one in rank.compilations[:MOST_COMPILATIONS]:
         said = f", {', '.join(map(cache_in_words, one.cache))}" if one.cache else ""
-        error = f": {one.error}" if one.error else ""
+        why = one.error.partition(" Explanation: ")[0]  # the rest of torch's report is for a screen of its own
+        error = f": {why}" if why else ""
         where = f"{plain_function(one.function)} at {in_file(one.file, one.line)}" if one.file else ""
         yield f"  [{one.name}] {where}  {seconds(one.duration_s)}  {STATUS_WORDS.get(one.status, one.status)}{said}{error}"
     if len(rank.compilations) > MOST_COMPILATIONS:

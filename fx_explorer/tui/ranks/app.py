@@ -132,6 +132,9 @@ class RanksApp(App[int | None]):
         self._reload()
 
     def on_resize(self) -> None:
+        self.call_after_refresh(self._fit)  # only then the app has its new size
+
+    def _fit(self) -> None:
         self._fit_list()
         self._tell()
 

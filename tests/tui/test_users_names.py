@@ -14,6 +14,7 @@ from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.analysis.memory.saved_values import saved_values, user_names
 from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.graph_rows import GraphRows
@@ -22,6 +23,8 @@ from fx_explorer.tui.views.tables import TABLES
 from tests.tui.conftest import OpenApp
 
 MODELS = Path(__file__).parents[1] / "report" / "models"
+
+LOGS = Path(__file__).parents[1] / "data"
 
 FIVE = ["llama", "bert", "t5", "vit", "gpt2"]
 
@@ -70,6 +73,14 @@ def said(reader: SessionReader) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("name", FIVE + OTHERS)
 def test_no_view_shows_a_name_of_torchs_own(captured: Captured, name: str) -> None:
     with SessionReader(captured(target(name))) as reader:
+        found = [(view, text) for view, text in said(reader) if TORCHS_OWN.search(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("log", sorted((LOGS / "torch_trace").glob("*.gz")), ids=lambda log: log.name)
+def test_no_view_of_a_log_shows_a_name_of_torchs_own(log: Path, tmp_path: Path) -> None:
+    read_log(log, tmp_path / "log.fxs")
+    with SessionReader(tmp_path / "log.fxs") as reader:
         found = [(view, text) for view, text in said(reader) if TORCHS_OWN.search(text)]
     assert found == []
 

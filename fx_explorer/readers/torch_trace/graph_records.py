@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer.model import AFTER_PASSES, Direction, Frame, Graph, Link, Node, Stage, is_bucket_label
@@ -31,6 +32,10 @@ told by its inputs.
 """
 
 
+_AOT_INPUT = re.compile(r'^\s*(?P<name>\w+): "[^"\n]*",?  # PlainAOTInput\(idx=(?P<index>\d{1,9})\)\s*$', re.MULTILINE)
+"""How torch comments the inputs of AOTAutograd's graphs, from 2.11 on (torch/_functorch/_aot_autograd/descriptors.py)."""
+
+
 MOST_AT_HAND = 64
 """Compilations whose nodes are known by name, where a log is decoded in its own order: a large one has 8,000."""
 
@@ -40,6 +45,8 @@ class GraphsOfCompilation:
     """The nodes of the graphs of one compilation that were read last, by stage and direction: name → id."""
 
     by_stage: dict[tuple[Stage, Direction], dict[str, int]] = field(default_factory=dict)
+    traced_inputs: tuple[int, ...] = ()
+    """The inputs of the graph that AOTAutograd traces, in order."""
     inputs: dict[Direction, tuple[str, ...]] = field(default_factory=dict)
     """The inputs of AOTAutograd's graphs."""
     post_grad_records: dict[Direction, str] = field(default_factory=dict)
@@ -108,13 +115,7 @@ class GraphRecords:
 
     def _graph(self, record: Record) -> None:
         stage, direction, name = STAGE_OF[record.name]
-        if stage == "dynamo":
-            before = self._compilations.id(record)
-            self._compilations.graph_of_attempt(record)
-            self._graphs.pop(before, None)
-        if not record.compilation:
-            self._begin_without_frame(record, stage)
-        compilation = self._compilations.id(record)
+        compilation = self._compilation_of(record, stage)
         found = read_graphs(record.payload)
         if not found:
             raise ValueError("a graph without a class")
@@ -137,15 +138,37 @@ class GraphRecords:
         state = self._compilations.state(record)
         if state:
             state.seen.add(stage)
-        is_backward = direction == "backward"
         if stage in ("dynamo", "forward"):
-            frames = [node.frame for node in graph.nodes if node.frame]
-            self._compilations.name_after(record, self._places.user_frame(frames[:1]))
-        ids = self._add(graph, Graph(0, compilation, stage, direction, name, label=whole.bucket), is_backward)
+            self._name_after_lines(record, graph)
+        row = Graph(0, compilation, stage, direction, name, label=whole.bucket)
+        ids = self._add(graph, row, is_backward=direction == "backward")
         if name:
             return
         known.by_stage[stage, direction] = ids
         self._writer.add_all(self._links(known, stage, direction, ids))
+        if whole.bucket or not part:  # not of a region, which has inputs of its own
+            self._link_inputs(known, stage, record.payload, {name: ids[name] for name in inputs})
+
+    def _compilation_of(self, record: Record, stage: Stage) -> int:
+        """Return the compilation that a graph is of, which may begin with it."""
+        if stage == "dynamo":
+            before = self._compilations.id(record)
+            self._compilations.graph_of_attempt(record)
+            self._graphs.pop(before, None)
+        if not record.compilation:
+            self._begin_without_frame(record, stage)
+        return self._compilations.id(record)
+
+    def _name_after_lines(self, record: Record, graph: PrintedGraph) -> None:
+        frames = [node.frame for node in graph.nodes if node.frame]
+        self._compilations.name_after(record, self._places.user_frame(frames[:1]))
+
+    def _link_inputs(self, known: GraphsOfCompilation, stage: Stage, text: str, inputs: dict[str, int]) -> None:
+        """Link the inputs of what AOTAutograd traced, the joint or the inference graph, to those it was given."""
+        if stage in ("dynamo", "pre_grad"):
+            known.traced_inputs = tuple(inputs.values())
+        elif stage == "joint" or (stage == "forward" and ("joint", "") not in known.by_stage):
+            self._writer.add_all(_links_of_inputs(text, known.traced_inputs, inputs))
 
     def add_printed(self, graph: PrintedGraph, row: Graph) -> int:
         """Add a graph that no other is linked to, with those nested in it, and return its id."""
@@ -160,7 +183,7 @@ class GraphRecords:
             self._compilations.end_without_frame()
             self._compilations.begin_without_frame(record)
 
-    def _add(self, graph: PrintedGraph, row: Graph, is_backward: bool) -> dict[str, int]:
+    def _add(self, graph: PrintedGraph, row: Graph, *, is_backward: bool) -> dict[str, int]:
         """Add a graph, and return its nodes: name → id."""
         placed = self._add_graph(graph, row, is_backward)
         return {node.name: placed.first_node + i for i, node in enumerate(graph.nodes)}
@@ -222,6 +245,14 @@ class GraphRecords:
         for key in earlier:
             parents = known.by_stage.get(key, {})
             yield from (Link(node, parents[name], "name") for name, node in ids.items() if name in parents and name != "output")
+
+
+def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[Link]:
+    """Yield the links that torch's comments make: which input of the graph it traced an input is."""
+    for found in _AOT_INPUT.finditer(text):
+        index, node = int(found["index"]), ids.get(found["name"])
+        if node is not None and index < len(traced):
+            yield Link(node, traced[index], "aot_input")
 
 
 def _closest(inputs: tuple[str, ...], candidates: dict[Direction, tuple[str, ...]]) -> Direction:

@@ -15,6 +15,7 @@ import torch
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, figures_of_both
+from fx_explorer.analysis.naming.values import InputNames
 from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
@@ -118,6 +119,24 @@ def test_the_nodes_of_every_graph(both: tuple[SessionReader, SessionReader], sta
 
     live, log = map(nodes, both)
     assert log == live != Counter()
+
+
+def test_the_users_names_of_inputs(both: tuple[SessionReader, SessionReader]) -> None:
+    """AOTAutograd numbers its inputs; the log says of each which one it was given that is."""
+
+    def names(reader: SessionReader) -> Counter[tuple[str, str, str, str]]:
+        compilations = {row.id: row.name for row in reader.rows(model.Compilation)}
+        found = Counter[tuple[str, str, str, str]]()
+        for stage in ("joint", "forward", "backward"):
+            for graph in reader.rows(model.Graph, stage=stage, parent=0, name=""):
+                inputs = [node for node in reader.nodes(graph) if node.op == "placeholder"]
+                named = InputNames(reader).of(inputs)
+                found.update((compilations[graph.compilation], stage, node.name, named[node.id].name) for node in inputs)
+        return found
+
+    live, log = map(names, both)
+    assert log == live
+    assert "up.weight" in {name for *_, name in log}
 
 
 def line_of(node: model.Node) -> int:

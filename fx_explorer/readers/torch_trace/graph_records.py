@@ -32,7 +32,7 @@ told by its inputs.
 """
 
 
-_AOT_INPUT = re.compile(r'^\s*(?P<name>\w+): "[^"\n]*",?  # PlainAOTInput\(idx=(?P<index>\d{1,9})\)\s*$', re.MULTILINE)
+_AOT_INPUT = re.compile(r'^[ \t]*(?P<name>\w+): "[^"\n]*",?  # PlainAOTInput\(idx=(?P<index>\d{1,9})\)[ \t]*$', re.MULTILINE)
 """How torch comments the inputs of AOTAutograd's graphs, from 2.11 on (torch/_functorch/_aot_autograd/descriptors.py)."""
 
 

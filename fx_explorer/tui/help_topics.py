@@ -32,7 +32,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "below": (
         "The kernel's Triton source, and what its compiler made of it, linked: TTGIR, PTX and SASS, or AMDGCN on AMD's\n"
         "GPUs. Tab goes to the next pane, which narrow terminals show one at a time; Enter follows a link.\n"
-        "Going to another line of your source turns all panes to its kernel; b goes back to where you were.",
+        "On another line of your source, p k goes below the kernel of that line; b goes back to where you were.",
         "Linked panes",
     ),
     "neighbourhood": (

@@ -29,6 +29,12 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "A pane turns to the file, graph or kernel that belongs to the selection, unless you chose its document (p d).",
         "Linked panes",
     ),
+    "below": (
+        "The kernel's Triton source, and what its compiler made of it, linked: TTGIR, PTX and SASS, or AMDGCN on AMD's\n"
+        "GPUs. Tab goes to the next pane, which narrow terminals show one at a time; Enter follows a link.\n"
+        "On another line of your source, p k goes below the kernel of that line; b goes back to where you were.",
+        "Linked panes",
+    ),
     "neighbourhood": (
         "The node with a double border, two steps of what it is made from left of it, and what uses it right of it.\n"
         "A dotted frame holds what one kernel fuses. hjkl or arrows go from box to box, and the other panes follow.\n"
@@ -142,6 +148,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
 OF_PARTS = {
     "outline": "Compilations, their graphs, texts and kernels.",
     "neighbourhood": "What is around a node of a graph.",
+    "below": "What is under a Triton kernel, level by level.",
 }
 """What is shown by what is no view."""
 

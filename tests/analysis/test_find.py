@@ -62,3 +62,22 @@ def test_matches_are_limited(tmp_path: Path) -> None:
     with SessionReader(hand.path) as reader:
         assert len(find(reader, "mul", limit=50)) == 50
         assert find(reader, "mul_399", limit=50)[0].text == "mul_399"
+
+
+def write_two_files(writer: SessionWriter) -> None:
+    writer.add(model.SourceFile(0, "/p/m.py", writer.text("import torch\n\ny = m(x)\n"), 3))
+    writer.add(model.SourceFile(0, "/q/am.py", writer.text("pass\n"), 1))
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "line"),
+    [("m.py:3", "y = m(x)", 2), (" M.py:2 ", "m.py:2", 1), ("m.py", "import torch", 0), ("m.py:", "import torch", 0)],
+)
+def test_a_line_is_found_by_the_place_that_the_screen_writes(written: Written, typed: str, text: str, line: int) -> None:
+    match = find(written(write_two_files), typed)[0]
+    assert (match.kind, match.text, match.place.document.title, match.place.line) == ("line", text, "m.py", line)
+
+
+@pytest.mark.parametrize("typed", ["m.py:4", "m.py:0", "other.py:1", "m.py:" + "9" * 5_000])
+def test_a_place_that_is_not_there_finds_nothing(written: Written, typed: str) -> None:
+    assert find(written(write_two_files), typed) == []

@@ -141,9 +141,32 @@ async def test_what_prints_otherwise_is_written_only_when_the_user_takes_that(op
         await driver.press("t")
         await driver.until(lambda: "▲ prints differ: no longer printed: '1'" in driver.screen)
         await driver.press("a")
-        assert "Prints differ. Write it to m.py:5, keeping a backup?" in driver.screen
+        assert "Prints differ. Write it to m.py:5?" in driver.screen
         await driver.press(*"yes", "enter")
         assert session.with_name("m.py").read_text() == WITHOUT_PRINT
+
+
+async def test_on_a_small_terminal_a_long_verdict_and_the_key_that_answers_can_be_read(
+    open_app: OpenApp, session: Path
+) -> None:
+    reason = f"no longer printed: {'a number of words ' * 20}, to the last of them"
+    async with open_app(session, try_fix=ends_as("prints differ", reason), size=(80, 24)) as driver:
+        await open_fixes(driver, TAKE_OUT)
+        await driver.press("r")
+        await driver.until(lambda: "▲ prints differ: no longer" in driver.screen)
+        assert "last of them" in " ".join(driver.screen.replace("│", " ").split())
+        await driver.press("s")
+        assert "⏎ after y writes it, keeping a backup" in driver.screen
+
+
+async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(open_app: OpenApp, session: Path) -> None:
+    async with open_app(session, try_fix=FakeTrials(), size=(80, 24)) as driver:
+        await open_fixes(driver, TAKE_OUT)
+        await driver.press("r")
+        await driver.until(lambda: "esc stops the trial" in driver.screen)
+        assert "tab diff" in driver.screen
+        await driver.press("escape")
+        await driver.until(lambda: "esc closes" in driver.screen)
 
 
 @pytest.mark.parametrize("verdict", ["refused", "not compared"])

@@ -88,10 +88,10 @@ async def test_escape_ends_a_find(hand: Hand, open_app: OpenApp) -> None:
         assert not driver.explorer.find_bar.is_open
 
 
-async def test_a_find_that_finds_nothing_says_so(hand: Hand, open_app: OpenApp) -> None:
-    async with open_app(hand.path) as driver:
+async def test_a_find_that_finds_nothing_says_so_and_names_the_key_that_looks_everywhere(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path, size=(80, 24)) as driver:
         await driver.press("2", "slash", *"zebra")
-        assert "no match" in driver.screen
+        assert "no match; esc f looks everywhere" in driver.screen
 
 
 @pytest.mark.parametrize(

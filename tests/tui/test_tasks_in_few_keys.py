@@ -114,6 +114,9 @@ async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
         capture.say(Notice("gate", state="begin", gate="joint", compilation="0/0"))
         await driver.until(lambda: "paused after the joint graph" in driver.header)
         assert "c o options" in driver.screen
+        await driver.press("2")
+        await driver.until(lambda: "⏎ links" in driver.screen)
+        assert "c o options" in driver.screen
         hands = Hands(driver)
         await hands.press("c", "o")
         await driver.until(lambda: "Options: what they do" in driver.screen)
@@ -135,6 +138,8 @@ async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
         capture.say(AT_HAND)
         await driver.until(lambda: "✓ captured" in driver.header)
         assert "c a compile again" in driver.screen
+        await driver.press("2")
+        await driver.until(lambda: "⏎ links" in driver.screen and "c a compile again" in driver.screen)
         compares = Hands(driver)
         await compares.press("c", "a")
         assert "without activation_memory" in driver.screen
@@ -169,7 +174,23 @@ async def test_the_source_names_the_keys_to_a_line_and_to_what_is_below_its_kern
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs", size=size) as driver:
         await driver.press("2")
-        await driver.until(lambda: "/ find  p k below the kernel" in driver.screen)
+        await driver.until(lambda: "/ find  p k below the kernel  tab next pane  f find anything" in driver.screen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_line_of_the_source_is_gone_to_by_its_place(open_app: OpenApp, tmp_path: Path, size: tuple[int, int]) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    async with open_app(tmp_path / "s.fxs", size=size) as driver:
+        hands = Hands(driver)
+        await hands.press("f")
+        await hands.type("mlp.py:3")
+        await driver.until(lambda: "line · mlp.py:3" in driver.screen)
+        await hands.press("enter")
+        await driver.until(lambda: driver.explorer.view == "source")
+        place = driver.explorer.cursor.place
+        assert place is not None
+        assert (place.document.title, place.line) == ("mlp.py", 2)
+        assert hands.keys <= 3
 
 
 async def test_a_saved_tensor_says_which_lines_need_it_in_the_backward(open_app: OpenApp, tmp_path: Path) -> None:

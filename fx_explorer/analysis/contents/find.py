@@ -1,9 +1,10 @@
 """Find anything: nodes, kernels, source lines, lines of what a backend published, and graph breaks
-that contain what was typed, best first.
+that contain what was typed, best first; and lines by their place, as ``model.py:12``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,7 @@ from fx_explorer.analysis.documents import (
     lines_of,
     place_of_kernel,
     read_sources,
+    source_documents,
 )
 from fx_explorer.analysis.published.stages import published_stages
 from fx_explorer.session import SessionReader
@@ -40,12 +42,13 @@ class Match:
 
 def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
     """Search for ``typed`` and return at most ``limit`` matches. Every word must occur (upper and
-    lower case alike); no words match nothing.
+    lower case alike); no words match nothing. A file's name, with a line or without, matches that line.
     """
     words = typed.casefold().split()
     if not words:
         return []
     kinds: list[Iterator[Match]] = [
+        _named_lines(reader, typed.strip().casefold()),
         _breaks(reader, words),
         _kernels(reader, words),
         _nodes(reader, words, limit),
@@ -64,6 +67,24 @@ def _rank(name: str, words: list[str]) -> int:
 def _contains(texts: Iterable[str], words: list[str]) -> bool:
     whole = " ".join(texts).casefold()
     return all(word in whole for word in words)
+
+
+_PLACE = re.compile(r"(.+?)(?::(\d{0,9}))?")
+"""A file and a line, as the screen writes them: ``model.py:12``, also before the line is typed to its end."""
+
+
+def _named_lines(reader: SessionReader, typed: str) -> Iterator[Match]:
+    """Yield the line that ``typed`` names, of each file with that name: its first, where no line is named."""
+    named = _PLACE.fullmatch(typed)
+    if named is None:
+        return
+    name, number = named[1], int(named[2] or 1)
+    for document in source_documents(reader):
+        title = document.title.casefold()
+        lines = lines_of(reader, document) if title == name or title.endswith(f"/{name}") else []
+        if 1 <= number <= len(lines):
+            place = f"{document.title}:{number}"
+            yield Match("line", lines[number - 1].strip() or place, place, Place(document, number - 1), 0)
 
 
 def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:

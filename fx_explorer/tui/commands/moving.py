@@ -48,7 +48,7 @@ _FIND_ANYTHING: HelpEntry = (
     "f",
     "finding.anything",
     "find anything",
-    "Find a node, kernel, source line or graph break by name, anywhere in the session.",
+    "Find a node, kernel, source line (model.py:12) or graph break, anywhere in the session.",
 )
 
 MOVING_COMMANDS = (

@@ -214,13 +214,14 @@ class LinkedPanes(TellsUnreadable, Vertical):
             return min(1, count)
         if any(pane.slot == "neighbourhood" for pane in self.panes):
             return min(count, 1 + max(0, width - PICTURE_CELLS) // TABBED_PANE_CELLS)
-        if self._shows_levels:
+        if self.shows_levels:
             return min(count, max(1, width // LEVEL_PANE_CELLS))
         least = MIN_PANE_CELLS if count <= FEW_PANES else TABBED_PANE_CELLS
         return count if width >= least * count else max(1, width // TABBED_PANE_CELLS)
 
     @property
-    def _shows_levels(self) -> bool:
+    def shows_levels(self) -> bool:
+        """Return whether a pane shows a level below a kernel, such as PTX."""
         return any(pane.slot in LEVELS for pane in self.panes)
 
     @property
@@ -346,7 +347,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Return which panes are shown: the same as long as the active one is among them."""
         panes, room = self.panes, self._room
         active = min(self._active, len(panes) - 1)
-        if self._is_ranked and self._shows_levels:
+        if self._is_ranked and self.shows_levels:
             ranked = sorted(range(len(panes)), key=lambda at: _rank(panes[at].slot))[:room]
             if active in ranked:
                 return sorted(ranked)

@@ -295,13 +295,13 @@ class LinkedSelection:
         selected = self._selected = Selection(self._reader, place)
         self._look_at(compilation_of(selected, self._compilation))
         panes = self._linked.panes
-        if self._shows_levels:
+        if self._linked.shows_levels:
             self.levels.follow(self._reader, place, kernel_following(selected, self.levels.kernel, self._showable))
         seen_from = seen_above(selected)
         for pane in panes:
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
                 document = turned(seen_from, pane.slot, pane.document, self._showable)
-                if document and self._shows_levels:
+                if document and self._linked.shows_levels:
                     document = self.levels.in_configuration(self._reader, document)
                 self._turn(pane, document)
         fresh = self._turn_levels(origin)
@@ -327,15 +327,11 @@ class LinkedSelection:
 
     # below the kernel
 
-    @property
-    def _shows_levels(self) -> bool:
-        return any(pane.slot in LEVELS for pane in self._linked.panes)
-
     def refresh_levels(self) -> None:
         """Show the levels again and light up what is linked, after more was compiled or another
         configuration was chosen.
         """
-        if self._shows_levels and self.selection:
+        if self._linked.shows_levels and self.selection:
             origin = next((pane for pane in self._linked.panes if pane.place == self.selection), None)
             self.select(self.selection, origin)
 
@@ -362,7 +358,7 @@ class LinkedSelection:
         """Turn panes that show levels to the selected kernel. Returns those that turned to another
         document.
         """
-        if self._reader is None or not self._shows_levels:
+        if self._reader is None or not self._linked.shows_levels:
             return []
         fresh = []
         for pane in self._linked.panes:

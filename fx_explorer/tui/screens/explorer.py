@@ -92,7 +92,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.facts = FactList()
         self.linked = LinkedPanes()
         self.linked_selection = LinkedSelection(self.linked)
-        self.find_bar = FindBar()
+        self.find_bar = FindBar(keymap)
         self.views = Views(self.facts, self.linked, self._candidates_table)
         self.cursor = Cursor(self.outline, self.views, self.facts, self.linked, self.linked_selection)
         self.outline_side = OutlineSide(self.outline, self.views)
@@ -349,7 +349,7 @@ class Explorer(TellsUnreadable, Screen[None]):
     def show_inspector(self) -> None:
         """Say what the cursor is on, and which keys do something with it."""
         self.header.narrow(self.linked_selection.region)
-        self.footer.show_view(self.view, self.cursor.idle_commands(), self.cursor.picture)
+        self.footer.show_view(self.view, self.cursor.idle_commands(), self.cursor.part)
         if self.reader is not None:
             self._inspector.tell(self.place, self.outline, self.views, self.linked, self.linked_selection)
 
@@ -357,7 +357,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         """Return the topic that help is about right now."""
         from fx_explorer.tui.help_topics import topic_of  # not needed for the first paint
 
-        return topic_of("outline" if self.outline.has_focus else self.cursor.picture or self.view)
+        return topic_of("outline" if self.outline.has_focus else self.cursor.part or self.view)
 
     # size
 

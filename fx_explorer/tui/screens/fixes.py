@@ -62,6 +62,9 @@ _COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-succes
 CAPTURE_AGAIN = "{file} is written. Capture again now?"
 OLD_NOW = "What is on screen is of the file as it was. The capture goes on to the end, and then says what came of the fix."
 
+WRITES = "after y writes it, keeping a backup"
+"""What Enter does, when it is asked whether to write a fix: said where a long question does not hide it."""
+
 ALL_TRIED = "All of these have been tried."
 TRYING_ALL = "Trying all of these, the likeliest first."
 
@@ -75,7 +78,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     FixScreen { align: center middle; }
     FixScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
     FixScreen RowList { background: $surface; }
-    FixScreen Label { width: 1fr; padding: 0 1; margin: 1 0; max-height: 8; }
+    FixScreen Label { width: 1fr; padding: 0 1; margin: 1 0; max-height: 60%; }
     FixScreen DiffView { height: 1fr; background: $surface; }
     FixScreen OneLine { padding: 0; color: $text-muted; }
     """
@@ -172,8 +175,10 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         words = (Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error")) for text, kind in lines)
         self._words.update(Content("\n").join(words))
         tries, tries_all, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
-        ends = "stops the trial" if self._trial else "closes"
-        keys = f"{tries} tries it · {tries_all} all · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
+        # While one is tried, no other can be: the key that stops it needs the room of a narrow terminal.
+        first = f"{closes} stops the trial" if self._trial else f"{tries} tries it · {tries_all} all"
+        last = "" if self._trial else f" · {closes} closes"
+        keys = f"{first} · {writes} writes it · {copies} copies · {other} diff{last}"
         self._hint.show(Content(""), Content(keys))
 
     # what can be asked
@@ -271,7 +276,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)
             return
-        answer = await ask(self.app, Ask(printable(question(fix, trial)), "", verb="answers"))
+        answer = await ask(self.app, Ask(printable(question(fix, trial)), "", verb=WRITES))
         if answer.lower() in ("y", "yes"):
             await self._write(fix)
         else:

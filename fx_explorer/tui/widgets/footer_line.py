@@ -22,6 +22,9 @@ MARGIN = 3
 FEW_ROWS = 10
 """On a terminal with fewer rows there is one row of keys, and no tabs."""
 
+MOST_BEFORE_NOW = 3
+"""Commands of a view before the first of those that matter now, which a narrow terminal is to show, too."""
+
 TAIL = ("app.help",)
 """Commands that stay when there is no room for the others."""
 
@@ -39,7 +42,7 @@ class FooterLine(Cached):
         super().__init__()
         self._keymap = keymap
         self._view = ""
-        self._picture = ""
+        self._part = ""
         self._first: tuple[str, ...] = ()
         self._without: frozenset[str] = frozenset()
 
@@ -49,12 +52,12 @@ class FooterLine(Cached):
             self._first = command_ids
             self.refresh(layout=True)
 
-    def show_view(self, view: str, without: Collection[str] = (), picture: str = "") -> None:
+    def show_view(self, view: str, without: Collection[str] = (), part: str = "") -> None:
         """Show the commands of a view, without those that do nothing for the row under the cursor; those of
-        a picture in it, where the focus is on one.
+        a part of it, where that has its own.
         """
-        if (view, frozenset(without), picture) != (self._view, self._without, self._picture):
-            self._view, self._without, self._picture = view, frozenset(without), picture
+        if (view, frozenset(without), part) != (self._view, self._without, self._part):
+            self._view, self._without, self._part = view, frozenset(without), part
             self.refresh(layout=True)
 
     async def on_click(self, event: events.Click) -> None:
@@ -75,7 +78,7 @@ class FooterLine(Cached):
             tabs = tabs_content(self._view, self._keymap, "")
         keys = [
             key_content(command, self._keymap)
-            for command in footer_commands(self._first, self._picture or self._view, self._without)
+            for command in footer_commands(self._first, self._part or self._view, self._without)
         ]
         room = width - tabs.cell_length - MARGIN
         wanted = sum(key.cell_length + 2 for key in keys) - 2
@@ -86,16 +89,19 @@ class FooterLine(Cached):
 
 
 def footer_commands(first: Sequence[str] = (), view: str = "", without: Collection[str] = ()) -> list[AppCommand]:
-    """Return the commands in the footer, without the tabs: what goes on, where something waits; those that
-    matter in a view; the others that matter now; help at the end.
+    """Return the commands in the footer, without the tabs: what goes on, where something waits, and what is
+    changed before; those that matter in a view, where the first of those that matter now has its place among
+    them; the others that matter now; help at the end.
     """
     wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
     here = [replace(by_id(one), title=word) for one, word in OF_VIEW.get(view, ()) if one not in without]
     goes_on = [by_id(one) for one in first if one in GOES_ON]
     now = [by_id(one) for one in first if one not in GOES_ON]
+    most = min(len(here), MOST_BEFORE_NOW)
+    among = [*now[:1], *here] if goes_on else [*here[:most], *now[:1], *here[most:]]
     wanted_once: dict[str, AppCommand] = {}
-    for command in (*goes_on, *here, *now, *usual):
+    for command in (*goes_on, *among, *now, *usual):
         wanted_once.setdefault(command.id, command)
     return list(wanted_once.values())
 

@@ -41,6 +41,6 @@ class Finding:
             look = functools.partial(found_choices, typed=typed)
             return read_beside(reader.path, look) if typed and FIND_READS.takes_long(reader) else look(reader)
 
-        place = await ask(self.app, Chooser("Find a node, kernel, source line or graph break", search))
+        place = await ask(self.app, Chooser("Find a node, kernel, line (model.py:12) or graph break", search))
         if place:
             await self._explorer.go(place)

@@ -60,9 +60,13 @@ class Cursor:
         return self._linked.active if self._views.name_shown == "source" else None
 
     @property
-    def picture(self) -> str:
-        """Return what the picture with the focus shows: ``neighbourhood``; empty where there is none."""
-        return "neighbourhood" if self.pane and self.pane.picture else ""
+    def part(self) -> str:
+        """Return what of the linked panes has keys and help of its own: ``neighbourhood`` where the focus is on
+        one, ``below`` where levels below a kernel are shown; empty elsewhere.
+        """
+        if self.pane is None:
+            return ""
+        return "neighbourhood" if self.pane.picture else "below" if self._linked.shows_levels else ""
 
     @property
     def selected_lines(self) -> list[int]:

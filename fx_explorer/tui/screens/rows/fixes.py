@@ -98,4 +98,4 @@ def good_words(good: int, of: int, key: str) -> str:
 def question(fix: Fix, trial: Trial) -> str:
     doubt = _DOUBTS.get(trial.verdict, "")
     others = "".join(f", {PurePath(edit.path).name}" for edit in fix.edits[1:])
-    return f"{doubt}Write it to {PurePath(fix.path).name}:{fix.line}{others}, keeping a backup? y or yes"
+    return f"{doubt}Write it to {PurePath(fix.path).name}:{fix.line}{others}?"

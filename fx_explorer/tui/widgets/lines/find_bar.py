@@ -13,7 +13,8 @@ from textual.content import Content
 from textual.widgets import Input
 
 from fx_explorer.analysis.words import counted
-from fx_explorer.tui.keys.bindings import bindings_of
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.keys.bindings import bindings_of, first_key
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 
@@ -27,11 +28,14 @@ class FindBar(Horizontal):
     FindBar > Input { width: 2fr; background: $panel; }
     FindBar > .find-prompt { width: 3; }
     FindBar > .find-count { width: 1fr; color: $text-muted; }
+    FindBar.-nothing > .find-count { width: 2fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings_of("dialog")
 
-    def __init__(self) -> None:
+    def __init__(self, keymap: Keymap) -> None:
         super().__init__()
+        leaves, everywhere = (first_key(by_id(command), keymap) for command in ("dialog.close", "find.anything"))
+        self._no_match = f"no match; {leaves} {everywhere} looks everywhere"
         self._prompt = OneLine(classes="find-prompt")
         self._input = Input(placeholder="find in this pane; capitals count when you type one", compact=True)
         self._count = OneLine(classes="find-count")
@@ -49,6 +53,7 @@ class FindBar(Horizontal):
         """Find in ``view``, beginning with what was looked for there before."""
         self._view = view
         self.add_class("-open")
+        self.remove_class("-nothing")
         self._count.show(Content(""))
         self._input.value = view.find_pattern
         self._input.focus()
@@ -60,9 +65,9 @@ class FindBar(Horizontal):
     def show_count(self, event: LineView.Found) -> None:
         if event.view is self._view:
             words = counted(event.count, "line") + ("" if event.done else " so far")
-            self._count.show(
-                Content("no match" if event.done and event.pattern and not event.count else words if event.pattern else "")
-            )
+            finds_nothing = event.done and bool(event.pattern) and not event.count
+            self.set_class(finds_nothing, "-nothing")
+            self._count.show(Content(self._no_match if finds_nothing else words if event.pattern else ""))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

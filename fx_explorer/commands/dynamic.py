@@ -8,6 +8,7 @@ import argparse
 import asyncio
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.trials.dynamic import DynamicTrial, try_dynamic
@@ -52,9 +53,9 @@ async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> in
             print(_line(HEADER))
         print(printable(_line(cells(trial))), flush=True)
         trials.append(trial)
-    print(f"\n{printable(verdict(trials))}")
+    tell(f"\n{printable(verdict(trials))}")
     for line in advice(trials).splitlines():
-        print(f"  {printable(line)}")
+        tell(f"  {printable(line)}")
     return int(not all(trial.is_whole for trial in trials))
 
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable
 
 EPILOG = """\
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(printable(line))
     else:
         for line in ranks_text(found, shutil.get_terminal_size((100, 40)).columns):
-            print(printable(line))
+            tell(printable(line))
     if not arguments.check:
         return 0
     return int(found.first is not None or bool(gaps(found)) or any(one.is_unread for one in found.left_out))

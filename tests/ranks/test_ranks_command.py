@@ -139,3 +139,18 @@ def test_many_ranks_that_all_differ_are_told_in_a_screen_or_two() -> None:
     told = list(further(found, found[0]))
     assert len(told) == MOST_FURTHER + 1
     assert told[-1] == f"… and {498 - MOST_FURTHER} more differences."
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_on_a_terminal_no_line_is_wider_and_no_word_is_lost(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert cli.main(["ranks", str(DIVERGING)]) == 0
+    plain = capsys.readouterr().out
+    monkeypatch.setattr("fx_explorer.command_line.tables.fitting.width_for", lambda out: width)
+    assert cli.main(["ranks", str(DIVERGING)]) == 0
+    fitted = capsys.readouterr().out
+    assert max(map(len, plain.splitlines())) > width
+    assert max(map(len, fitted.splitlines())) <= width
+    assert fitted.split() == plain.split()

@@ -21,6 +21,8 @@ from fx_explorer.command_line.capture_options import (
 from fx_explorer.command_line.given_session import answer_from, is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
+from fx_explorer.command_line.tables.fitting import paragraphs_fitted
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GUARD_FILTER, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
@@ -126,7 +128,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
             raise UsageError(NONE.format(shown=arguments.target))
         sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
         return None
-    sys.stdout.write(FORMATS[arguments.format](figures, arguments.steps))
+    _write(FORMATS[arguments.format](figures, arguments.steps), arguments)
     if arguments.flame:
         _draw(figures)
     if svg:
@@ -148,6 +150,10 @@ def _draw(figures: LedgerFigures) -> None:
     chart = flame_text(figures, console.width, has_colours=has_colours)
     shown = chart if _can_encode("".join(ASCII)) else in_ascii(chart)
     console.print(shown, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _write(told: str, arguments: argparse.Namespace) -> None:
+    sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)) if arguments.format == "text" else told)
 
 
 def _can_encode(signs: str) -> bool:
@@ -199,8 +205,8 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
             figures = bench_figures(reader)
             if figures is None:
                 return 1
-            sys.stdout.write("\n" + FORMATS[arguments.format](figures))
-            sys.stdout.write("\n" + TRIED[arguments.format](tried(reader, names, plain)))
+            _write("\n" + FORMATS[arguments.format](figures), arguments)
+            _write("\n" + TRIED[arguments.format](tried(reader, names, plain)), arguments)
             return int(bool(problems(figures)))
     finally:
         narration.end()

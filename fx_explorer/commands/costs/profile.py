@@ -9,6 +9,8 @@ from pathlib import Path
 
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.profiles.given_profile import FOR_SESSIONS, session_with_profile
+from fx_explorer.command_line.tables.fitting import paragraphs_fitted
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 
@@ -66,5 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
             figures = profile_figures(reader)
             if figures is None:
                 raise UsageError(f"{session} has no profile. Give one: fx-explorer profile {session} TRACE")
-            sys.stdout.write(FORMATS[arguments.format](figures, arguments.every))
+            told = FORMATS[arguments.format](figures, arguments.every)
+            sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)) if arguments.format == "text" else told)
     return int(not figures.kernels)

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.app import App, ComposeResult
 from textual.content import Content
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
@@ -115,3 +116,22 @@ def test_a_line_that_was_cut_nowhere_does_not_keep_itself() -> None:
     assert line.divide([3])[0] is line
     assert sys.getrefcount(line) == before
     assert [part.text for part in line.divide([1, 3])] == ["a", "bc"]
+
+
+async def test_rows_are_laid_out_for_the_width_that_they_are_painted_in() -> None:
+    """Textual paints a widget in its new size before it tells it of that."""
+    app = Titled()
+    async with app.run_test(size=(60, 6)) as pilot:
+        await pilot.pause()
+        rows = app.query_one(RowList)
+        assert rows.render_lines(Region(0, 0, 60, 1))[0].text.split()[-2:] == ["more", "7"]
+        rows._size = Size(24, 6)
+        assert rows.render_lines(Region(0, 0, 24, 1))[0].text.split()[-1] == "7"
+
+
+class Titled(App[None]):
+    """A list whose first column is wide, and whose second one is a number."""
+
+    def compose(self) -> ComposeResult:
+        columns = [Column(), Column(align="right", min_width=1)]
+        yield RowList(columns, Rows([("a title of thirty cells or more", "7")] * 3))

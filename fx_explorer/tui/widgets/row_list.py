@@ -140,6 +140,8 @@ class RowList(LineView):
         self._pages: dict[int, Sequence[Row]] = {}
         self._natural = [cell_len(column.heading) for column in self._columns]
         self._layout: tuple[tuple[int, int], ...] | None = None
+        self._laid_out_for = 0
+        """The cells that the columns share in this layout."""
 
     # what an application uses
 
@@ -270,15 +272,12 @@ class RowList(LineView):
 
     def _widths(self) -> tuple[tuple[int, int], ...]:
         """Return (index, width) of the columns that are shown."""
-        if self._layout is None:
+        room = self.body_width
+        if self._layout is None or room != self._laid_out_for:  # Textual paints before it tells of another size
             if self._count and not self._pages:
                 self._fetch(0)
-            self._layout = column_widths(self._columns, self._natural, self.body_width)
+            self._layout, self._laid_out_for = column_widths(self._columns, self._natural, room), room
         return self._layout
-
-    def on_resize(self) -> None:
-        # Called before the handlers of the base classes, which ask for the widths again.
-        self._layout = None
 
 
 def column_widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[tuple[int, int], ...]:

@@ -12,6 +12,8 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, text_output
+from fx_explorer.command_line.tables.fitting import paragraphs_fitted, tell
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output_file import OutputFile
@@ -58,13 +60,16 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace, output: Output
 
     graphs = _graphs(reader)
     if not arguments.name:
-        sys.stdout.write("".join(f"{_line(document)}\n" for document in graphs) or f"{_no_graph(reader)}\n")
+        tell("\n".join(map(_line, graphs)) or _no_graph(reader))
         return
     document = _the_one(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)
-    text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path))
+    width = None if output else width_for(sys.stdout)
+    text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path), width=width)
     if output:
         output.write_text(text, "backslashreplace")
+    elif arguments.format == "table":
+        sys.stdout.write(paragraphs_fitted(printable_text(text), width))
     else:
         sys.stdout.write(printable_text(text))
 

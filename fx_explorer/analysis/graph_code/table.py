@@ -12,11 +12,23 @@ from fx_explorer.analysis.graph_code.expressions import DEVICE
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.text_table import Columns, TextTable, text_table
 
 COLUMNS = ("opcode", "name", "target", "args", "kwargs", "value")
 
 WIDEST = 60
 """Cells that a column is padded to at most: a longer text sticks out, and the others stay in line."""
+
+
+FITTED = Columns(
+    names={"name": 22, "target": 16, "args": 16, "kwargs": 10, "value": 14},
+    first_to_go=("kwargs", "opcode"),
+)
+
+
+def fitted_table(reader: SessionReader, graph: model.Graph, width: int) -> TextTable:
+    """Return the table in ``width`` cells, with names and arguments cut in the middle."""
+    return text_table(COLUMNS, [_row(node) for node in reader.nodes(graph)], FITTED, width)
 
 
 def graph_table(reader: SessionReader, graph: model.Graph) -> GraphText:

@@ -57,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _answer(reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None) -> None:
     from fx_explorer.analysis.graph_code.written import written_graph
     from fx_explorer.client.trust import is_own
+    from fx_explorer.report.graph_table_text import graph_table_text
 
     graphs = _graphs(reader)
     if not arguments.name:
@@ -64,12 +65,13 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace, output: Output
         return
     document = _the_one(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)
-    width = None if output else width_for(sys.stdout)
-    text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path), width=width)
+    width = width_for(sys.stdout)
+    if arguments.format == "table" and not output and width is not None:
+        sys.stdout.write(paragraphs_fitted(graph_table_text(reader, graph, document.title, width), width))
+        return
+    text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path))
     if output:
         output.write_text(text, "backslashreplace")
-    elif arguments.format == "table":
-        sys.stdout.write(paragraphs_fitted(printable_text(text), width))
     else:
         sys.stdout.write(printable_text(text))
 

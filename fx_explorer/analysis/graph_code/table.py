@@ -12,7 +12,6 @@ from fx_explorer.analysis.graph_code.expressions import DEVICE
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.text_table import Columns, TextTable, text_table
 
 COLUMNS = ("opcode", "name", "target", "args", "kwargs", "value")
 
@@ -20,27 +19,17 @@ WIDEST = 60
 """Cells that a column is padded to at most: a longer text sticks out, and the others stay in line."""
 
 
-FITTED = Columns(
-    names={"name": 22, "target": 16, "args": 16, "kwargs": 10, "value": 14},
-    first_to_go=("kwargs", "opcode"),
-)
-
-
-def fitted_table(reader: SessionReader, graph: model.Graph, width: int) -> TextTable:
-    """Return the table in ``width`` cells, with names and arguments cut in the middle."""
-    return text_table(COLUMNS, [_row(node) for node in reader.nodes(graph)], FITTED, width)
-
-
 def graph_table(reader: SessionReader, graph: model.Graph) -> GraphText:
     nodes = reader.nodes(graph)
-    rows = [tuple(map(printable, _row(node))) for node in nodes]
+    rows = [tuple(map(printable, table_row(node))) for node in nodes]
     widths = [min(WIDEST, max(map(len, column))) for column in zip(COLUMNS, *rows, strict=True)]
     lines = [_line(COLUMNS, widths), _line(["-" * width for width in widths], widths)]
     lines += [_line(row, widths) for row in rows]
     return GraphText(tuple(lines), {i + 2: node.id for i, node in enumerate(nodes)})
 
 
-def _row(node: model.Node) -> tuple[str, ...]:
+def table_row(node: model.Node) -> tuple[str, ...]:
+    """Return the cells of a node, in the order of COLUMNS."""
     positional, named = split_arguments(node.arguments)
     return node.op, node.name, node.target, positional, named, value_text(node)
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.script import graph_script
-from fx_explorer.analysis.graph_code.table import fitted_table
 from fx_explorer.analysis.graph_code.texts import graph_text
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.highlight import printable
@@ -26,21 +25,19 @@ STRANGERS = (
 )
 
 
-def written_graph(
-    reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True, width: int | None = None
-) -> str:
-    """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this user captured it. A table has
-    at most ``width`` cells, None where a program reads; code and scripts stay as they are.
-    """
-    owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
-    of = f" of [{owner.name}] {plain_function(owner.function)}" if owner else ""
-    origin = printable(f"{title}{of}, {SIGN}")
+def written_graph(reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True) -> str:
+    """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this user captured it."""
+    origin = origin_in_words(reader, graph, title)
     if form == "script":
         return graph_script(reader, graph, [f"{origin}.", *([] if is_own else [STRANGERS])])
-    if form == "table" and width is not None:
-        table = fitted_table(reader, graph, width)
-        return "\n".join([f"# {origin}", "", *table.lines, "", *table.left_out_in_words("-o FILE")]).rstrip() + "\n"
     return f"# {origin}\n\n{graph_text(reader, form, graph.id).text}"
+
+
+def origin_in_words(reader: SessionReader, graph: model.Graph, title: str) -> str:
+    """Say which graph of what it is, and who wrote it."""
+    owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
+    of = f" of [{owner.name}] {plain_function(owner.function)}" if owner else ""
+    return printable(f"{title}{of}, {SIGN}")
 
 
 def script_name(owner: str, title: str) -> str:

@@ -136,3 +136,19 @@ def test_passes_as_text() -> None:
     (convert,) = (one for one in found if one.argument == "convert-triton-to-tritongpu")
     assert "+ #blocked = #ttg.blocked" in pass_text(convert)
     assert "what it left is not printed" in pass_text(found[-1])
+
+
+def test_in_a_width_names_keep_both_ends_and_the_table_says_what_is_left_out(tmp_path: Path) -> None:
+    written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
+    with SessionReader(written.path) as reader:
+        gpu = session_gpu(reader)
+        assert gpu is not None
+        kernels = reader.rows(Kernel)
+        listed = kernels_text(reader, kernels, gpu, 60).splitlines()
+        one = kernel_text(reader, kernels[0], gpu, 60)
+    heading, row = listed[:2]
+    assert max(map(len, (heading, row))) <= 60
+    assert row.split()[0][:6] == kernels[0].name[:6]
+    assert row.split()[0][-4:] == kernels[0].name[-4:]
+    assert "“PTX lines”" in one
+    assert "A wider terminal and output to a file have all." in one

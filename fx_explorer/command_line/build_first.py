@@ -18,6 +18,7 @@ from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, 
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU
 from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.client.session_files import writable_session
+from fx_explorer.command_line.tables import fitting
 from fx_explorer.command_line.trusting import COMPILES, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -123,5 +124,4 @@ def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
 
 
 def tell(text: str) -> None:
-    sys.stderr.write(f"fx-explorer: {printable(text)}\n")
-    sys.stderr.flush()
+    fitting.tell(f"fx-explorer: {printable(text)}", sys.stderr)

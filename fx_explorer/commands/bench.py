@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,7 @@ from fx_explorer.command_line.capture_options import add_call_arguments, add_set
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
-from fx_explorer.command_line.tables.fitting import paragraphs_fitted
-from fx_explorer.command_line.tables.terminal import width_for
+from fx_explorer.command_line.tables.fitting import tell_tables
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
 from fx_explorer.output_file import OutputFile
@@ -113,13 +113,15 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
     from fx_explorer.analysis.bench.cells import bench_figures
     from fx_explorer.analysis.bench.verdict import problems, without_figures
     from fx_explorer.report.performance.bench_picture import bench_plot, bench_svg
-    from fx_explorer.report.performance.bench_report import FORMATS
+    from fx_explorer.report.performance.bench_report import FORMATS, bench_text
 
     figures = bench_figures(reader)
     if figures is None:
         raise UsageError(f"{arguments.target} has no bench; make one with: fx-explorer bench TARGET -o {arguments.target}")
-    told = FORMATS[arguments.format](figures)
-    sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)) if arguments.format == "text" else told)
+    if arguments.format == "text":
+        tell_tables(partial(bench_text, figures))
+    else:
+        sys.stdout.write(FORMATS[arguments.format](figures))
     if arguments.plot and arguments.format == "text":
         size = shutil.get_terminal_size()
         print(bench_plot(figures, min(size.columns, MAX_WIDTH), PLOT_HEIGHT, colours=sys.stdout.isatty()))

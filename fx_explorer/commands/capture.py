@@ -9,6 +9,7 @@ from pathlib import Path
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.shown_names import is_of_package, shown_name
+from fx_explorer.command_line.tables.fitting import tell
 
 EPILOG = """\
 examples:
@@ -47,7 +48,7 @@ def _keep(arguments: argparse.Namespace, output: Path) -> int:
     refuse_capture_options(arguments, also=("gpu", "no_weights", "python", "timeout"))
     never = (Path(shown_name(arguments)),)
     copy_session(Path(arguments.target), session_file(output, force=arguments.force, never=never))
-    print(f"fx-explorer: session: {output} (look at it with: fx-explorer {output})", file=sys.stderr)
+    tell(f"fx-explorer: session: {output} (look at it with: fx-explorer {output})", sys.stderr)
     return 0
 
 

@@ -17,6 +17,7 @@ from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output_file import OutputFile
@@ -119,11 +120,11 @@ def _tell(reader: SessionReader, judged: Sequence[Check], for_github: bool, juni
     # All before the first is told: of a damaged session nothing is told but that.
     for check in [relative_to(check, Path.cwd()) for check in judged]:
         if check.is_met:
-            print(f"met: {printable(check.measured)} ({check.option})", file=sys.stderr)
+            tell(f"met: {printable(check.measured)} ({check.option})", sys.stderr)
         else:
-            print(printable(check.in_words))
+            tell(printable(check.in_words))
     if reader.meta("outcome") is None:
-        print("note: the capture of this session has not ended; these are the numbers of a part", file=sys.stderr)
+        tell("note: the capture of this session has not ended; these are the numbers of a part", sys.stderr)
     if for_github:
         _print_annotations(judged)
     if junit:

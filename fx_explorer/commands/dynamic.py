@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
 from fx_explorer.command_line.tables.fitting import tell
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
+from fx_explorer.text_table import IN_A_FILE, Columns, text_table
 from fx_explorer.trials.dynamic import DynamicTrial, try_dynamic
 from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, verdict
 from fx_explorer.trials.recapture import TrialWorker
@@ -25,7 +28,12 @@ Each way is captured by a worker of its own; nothing is built. Whether the other
 guards say: the program is not run with them. mark_dynamic marks the dimensions in which the other inputs differ.
 """
 
-_WIDTHS = (14, 9, 7, 7, 11, 12, 8, 10, 0)
+_COLUMNS = Columns(
+    prose={"other inputs": 18},
+    first_to_go=("graphs", "kernels", "compile s", "guards", "fixed sizes"),
+)
+_WIDEST = ("dynamic=False", "9 (8 again)", "999", "9,999", "99", "99", "999", "99.9", "compiled again: a check that fails")
+"""Cells that a row is expected to have at most: each is printed as soon as it is known."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,16 +56,16 @@ async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> in
     """Print each way as it is done. Returns 1 when one of them did not come to its end."""
     worker = TrialWorker(arguments.python, arguments.timeout)
     trials: list[DynamicTrial] = []
+    table = text_table(HEADER, [_WIDEST], _COLUMNS, width_for(sys.stdout))
     async for trial in try_dynamic(request, arguments.others, worker=worker):
+        table = text_table(HEADER, [cells(trial), _WIDEST], _COLUMNS, width_for(sys.stdout))
         if not trials:
-            print(_line(HEADER))
-        print(printable(_line(cells(trial))), flush=True)
+            print(*table.rows[0], sep="\n")
+        print(*table.rows[1], sep="\n", flush=True)
         trials.append(trial)
+    for sentence in table.left_out_in_words(IN_A_FILE):
+        tell(sentence)
     tell(f"\n{printable(verdict(trials))}")
     for line in advice(trials).splitlines():
         tell(f"  {printable(line)}")
     return int(not all(trial.is_whole for trial in trials))
-
-
-def _line(shown: tuple[str, ...]) -> str:
-    return "".join(f"{cell:<{width}}" + " " * (width > 0) for cell, width in zip(shown, _WIDTHS, strict=True)).rstrip()

@@ -96,7 +96,7 @@ async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
         tell(printable(_no_breaks(found)))
     number = 0
     for one, fixes, obstacle in found.breaks:
-        print(printable(f"{place(one.file, one.line)}  {one.code}"))
+        tell(printable(f"{place(one.file, one.line)}  {one.code}"))
         tell(f"    {printable(one.in_words)}")
         for fix in fixes:
             number += 1

@@ -12,6 +12,8 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, text_output
+from fx_explorer.command_line.tables.fitting import paragraphs_fitted, tell
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output_file import OutputFile
@@ -55,13 +57,18 @@ def run(arguments: argparse.Namespace) -> int:
 def _answer(reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None) -> None:
     from fx_explorer.analysis.graph_code.written import written_graph
     from fx_explorer.client.trust import is_own
+    from fx_explorer.report.graph_table_text import graph_table_text
 
     graphs = _graphs(reader)
     if not arguments.name:
-        sys.stdout.write("".join(f"{_line(document)}\n" for document in graphs) or f"{_no_graph(reader)}\n")
+        tell("\n".join(map(_line, graphs)) or _no_graph(reader))
         return
     document = _the_one(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)
+    width = width_for(sys.stdout)
+    if arguments.format == "table" and not output and width is not None:
+        sys.stdout.write(paragraphs_fitted(graph_table_text(reader, graph, document.title, width), width))
+        return
     text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path))
     if output:
         output.write_text(text, "backslashreplace")

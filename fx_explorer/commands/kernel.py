@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections.abc import Coroutine
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from fx_explorer.analysis.kernels.unknown_without_gpu import NO_SASS_ON_AMD
 from fx_explorer.command_line.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.tables.fitting import paragraphs_fitted, tell_tables, with_tables
+from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import LEVELS, Gpu, KernelBuild
@@ -78,7 +81,8 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
 
         check_trust(reader.path, arguments, MEASURES)
         with ExitStack() as stack:
-            sys.stdout.write(bench_text(to_write(reader, stack).path, _the_one(reader, arguments.name), arguments))
+            told = bench_text(to_write(reader, stack).path, _the_one(reader, arguments.name), arguments)
+            sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)))
         return
     if was_launched(reader) and session_gpu(reader) is None:
         with ExitStack() as stack:
@@ -86,7 +90,7 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
         return
     gpu = gpu_of(reader)
     if not arguments.name:
-        sys.stdout.write(kernels_text(reader, [*triton_kernels(reader), *tuned_libraries(reader)], gpu))
+        tell_tables(partial(kernels_text, reader, [*triton_kernels(reader), *tuned_libraries(reader)], gpu))
         return
     kernel = _the_one(reader, arguments.name)
     check_trust(reader.path, arguments, COMPILES)
@@ -106,13 +110,13 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
         raise UsageError("passes are for a virtual GPU, whose kernels we compile ourselves: --gpu h200, for example")
     if not arguments.name:
         kernels = [kernel for kernel in [*triton_kernels(reader), *tuned_libraries(reader)] if real_builds(reader, kernel)]
-        return "\n".join(launched_kernel_text(reader, kernel) for kernel in kernels)
+        return "\n".join(with_tables(partial(launched_kernel_text, reader, kernel)) for kernel in kernels)
     kernel = _the_one(reader, arguments.name)
     rows = real_builds(reader, kernel)
     if not rows:
         raise UsageError(f"{kernel.name} was not launched while this session was captured")
     if not arguments.level:
-        return launched_kernel_text(reader, kernel)
+        return with_tables(partial(launched_kernel_text, reader, kernel))
     picked = next((row.position for row in rows if row.is_picked), 0)
     wanted = picked if arguments.config is None else arguments.config
     row = next((row for row in rows if row.position == wanted), None)
@@ -159,7 +163,7 @@ def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argp
         return _passes(reader.path, kernel, gpu, arguments)
     if not arguments.level:
         run_to_end(build_every(reader.path, gpu, [kernel], arguments.python))
-        return kernel_text(reader, kernel, gpu)
+        return with_tables(partial(kernel_text, reader, kernel, gpu))
     if arguments.level == "sass" and gpu.vendor == "amd":
         raise UsageError(NO_SASS_ON_AMD)
     row = run_to_end(_built(reader.path, kernel, gpu, arguments))
@@ -191,7 +195,7 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
 
     found = passes(run_to_end(dump()))
     if arguments.mlir_pass is None:
-        return passes_text(found)
+        return with_tables(partial(passes_text, found))
     if not 0 <= arguments.mlir_pass < len(found):
         raise UsageError(f"there are {len(found)} passes, numbered from 0; there is no {arguments.mlir_pass}")
     return pass_text(found[arguments.mlir_pass])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.argument_types import option
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import answer_from
-from fx_explorer.command_line.tables.fitting import fitted
+from fx_explorer.command_line.tables.fitting import fitted, tell
 from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.trying:
             return asyncio.run(_try(found, arguments))
         if not found.options:
-            print(NO_LIST, file=sys.stderr)
+            tell(NO_LIST, sys.stderr)
         _tell(_chosen(found.options, arguments.name), arguments)
     return ended
 
@@ -166,10 +166,10 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
         changed = [{"what": one.what, "before": one.left, "after": one.right} for one in figures]
         sys.stdout.write(_as_json({"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed}))
     else:
-        print(printable(settings_in_words(settings)))
+        tell(printable(settings_in_words(settings)))
         if trial.outcome.message or trial.outcome.kind != "finished":
-            print(f"  {printable(ended_in_words(trial.outcome, found.ending))}")
-        sys.stdout.write(figures_text(figures))
+            tell(f"  {printable(ended_in_words(trial.outcome, found.ending))}")
+        sys.stdout.write(fitted(figures_text(figures), width_for(sys.stdout)))
     return int(trial.outcome.kind != "finished")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
-from fx_explorer.command_line.tables.fitting import fitted
+from fx_explorer.command_line.tables.fitting import fitted, tell
 from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.highlight import printable
 
@@ -66,7 +66,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
         sys.stderr.write(fitted(printable(why_unknown(reader)), width_for(sys.stderr)) + "\n")
         return False
     for told in of_other_variants(reader):
-        sys.stderr.write(f"fx-explorer: {printable(told)}\n")
+        tell(f"fx-explorer: {printable(told)}", sys.stderr)
     text = FORMATS[arguments.format](str(arguments.target), summaries_of(reader, reports), graphs)
     sys.stdout.write(fitted(text, width_for(sys.stdout)) if arguments.format == "text" else text)
     return True

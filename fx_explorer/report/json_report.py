@@ -67,7 +67,7 @@ def json_report(reader: SessionReader) -> Json:
             "compilations": [compilation(reader, row) for row in first_variants(reader)],
             "variants": [other_variant(reader, one) for one in other_variants(reader)],
             "interventions": [intervention(reader, one) for one in reader.rows(model.Intervention)],
-            "graph_breaks": [graph_break(one) for one in distinct_breaks(reader)],
+            "graph_breaks": [graph_break(reader, one) for one in distinct_breaks(reader)],
             "measured_call": measured_call(call_time(reader)),
             "left_to_python": [fallback(one) for one in left_to_python(reader)],
             "calls": [called(one) for one in call_trees(reader)],

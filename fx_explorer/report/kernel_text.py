@@ -23,6 +23,7 @@ from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
+from fx_explorer.text_table import IN_A_FILE, Columns, text_table
 
 Rows = Sequence[Sequence[str]]
 
@@ -31,20 +32,28 @@ LIMITS_IN_SHORT: dict[Limit, str] = {"warps": "warps", "blocks": "blocks", "regi
 NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
 
 
-def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu) -> str:
-    """Return the text of every Triton kernel, with what bounds it."""
+NAMES = {"kernel": 24, "name": 24, "argument": 16, "function": 16}
+"""Columns of names → the cells below which they are not cut while another may be left out."""
+
+FIRST_TO_GO = ("PTX lines", "limited by", "num_stages", "num_warps", "spilled", "direction", "FLOPs")
+
+
+def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu, width: int | None = None) -> str:
+    """Return the text of every Triton kernel, with what bounds it. The table has at most ``width`` cells, None where a
+    program reads.
+    """
     rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
     for kernel in kernels:
         found = estimate(reader, kernel, gpu)
         known = kernel.estimated_bytes >= 0
         sizes = [f"{kernel.estimated_bytes:,}" if known else "?", f"{max(0, kernel.estimated_flops):,}"]
         rows.append([kernel.name, kernel.direction, *sizes, found.bound, microseconds(found.estimated_s) if known else "?"])
-    return f"{table(rows)}\n\n{RUN_TIME}\n{FLOPS_COUNTED}\n"
+    return f"{table(rows, width)}\n\n{RUN_TIME}\n{FLOPS_COUNTED}\n"
 
 
-def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
-    """Return the text of one kernel: what bounds it, its configurations side by side, and what
-    cannot be known.
+def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, width: int | None = None) -> str:
+    """Return the text of one kernel: what bounds it, its configurations side by side in at most
+    ``width`` cells, and what cannot be known.
     """
     found = candidates(reader, kernel, gpu)
     builds = [one.build for one in found]
@@ -52,7 +61,7 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
     lines = [named(reader, kernel), roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
         lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
-    lines += [*shared_in_words(builds), "", table(configurations(found)), ""]
+    lines += [*shared_in_words(builds), "", table(configurations(found), width), ""]
     lines += [f"configuration {build.position}: {compile_error(build.error)}" for build in builds if build.error]
     return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
 
@@ -106,23 +115,23 @@ def _number(number: int) -> str:
     return "?" if number < 0 else f"{number:,}"
 
 
-def table(rows: Rows) -> str:
-    """Return rows as columns under each other, with numbers to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(_aligned, row, widths)).rstrip() for row in rows)
-
-
-def _aligned(cell: str, width: int) -> str:
+def table(rows: Rows, width: int | None = None) -> str:
+    """Return rows, the heading first, as columns under each other, with numbers to the right; below them, what there was no
+    room for.
+    """
+    heading, *others = rows
     # Also ``12.5 %`` and ``3.8 µs`` are numbers to whoever compares a column.
-    return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+    numbers = frozenset(name for at, name in enumerate(heading) if any(row[at][:1].isdigit() for row in others))
+    shown = text_table(heading, others, Columns(right=numbers, names=NAMES, first_to_go=FIRST_TO_GO), width)
+    return "\n".join([*shown.lines, *shown.left_out_in_words(IN_A_FILE)])
 
 
-def passes_text(found: Sequence[Pass]) -> str:
+def passes_text(found: Sequence[Pass], width: int | None = None) -> str:
     """Return every pass; ``*`` marks those that changed the text."""
     changed = sum(one.changed for one in found)
     rows = [["pass", "", "name", "argument", "function"]]
     rows += [[str(one.position), "*" if one.changed else "", one.name, one.argument, one.function] for one in found]
-    return f"{table(rows)}\n\n{counted(len(found), 'pass')}, {changed} of them changed the text (*).\n"
+    return f"{table(rows, width)}\n\n{counted(len(found), 'pass')}, {changed} of them changed the text (*).\n"
 
 
 def pass_text(one: Pass) -> str:

@@ -22,8 +22,8 @@ NOT_TIMED = "not timed"
 PICKED = "picked"
 
 
-def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Describe a kernel that has ``real_builds``."""
+def launched_kernel_text(reader: SessionReader, kernel: model.Kernel, width: int | None = None) -> str:
+    """Describe a kernel that has ``real_builds``. The table has at most ``width`` cells, None where a program reads."""
     rows = real_builds(reader, kernel)
     gpu = card(reader)
     picked = next((row for row in rows if row.is_picked), rows[0])
@@ -36,7 +36,7 @@ def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
         lines.append(sentence)
     if counts := instruction_mix(reader, picked):
         lines.append(f"configuration {picked.position}: {mix_in_words(counts)}")
-    lines += [*shared_in_words(rows), "", table(_with_times(reader, rows, gpu)), "", *launches_in_words(reader, kernel)]
+    lines += [*shared_in_words(rows), "", table(_with_times(reader, rows, gpu), width), "", *launches_in_words(reader, kernel)]
     if speed := kernel_speed(reader, kernel):
         lines += ["", *speed_in_words(speed, gpu)]
     return "\n".join(lines) + "\n"

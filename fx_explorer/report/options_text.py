@@ -4,7 +4,7 @@ trying others.
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,10 @@ from fx_explorer.analysis.options.option_words import GROUPS, OptionWords
 from fx_explorer.highlight import printable
 from fx_explorer.model.setting_values import as_python
 
-WIDTH = 100
+FULL = 56
+"""Characters of a line of torch's after which its next line goes on with the sentence."""
+
+_ITEM = re.compile(r"[-*•] |\w+[:.)] |[`\"']\S+[`\"']:")
 
 
 def options_text(options: Sequence[ExplainedOption]) -> str:
@@ -37,14 +40,14 @@ def _lines(option: ExplainedOption) -> Iterator[str]:
 
 def option_text(option: ExplainedOption) -> str:
     """Return everything about one option."""
-    lines = [option.name, *_wrapped(f"{option.words.does} {option.words.more}".strip(), "  "), ""]
+    lines = [option.name, *_indented(f"{option.words.does} {option.words.more}".strip(), "  "), ""]
     lines += [f"  in force   {origin}" for origin in origins(option, Path.cwd())]
     lines += [f"  default    {one}" for one in as_python((option.setting.default,))]
     choices = choices_in_order(option)
     means = (meaning(option, value) for value in choices)
-    lines += [f"  choice     {text:<28} {one}".rstrip() for text, one in zip(as_python(choices), means, strict=True)]
+    lines += [f"  choice     {line}" for line in _side_by_side(as_python(choices), [*means])]
     if option.setting.help:
-        lines += ["", "  torch says", *_wrapped(option.setting.help, "    ")]
+        lines += ["", "  torch says", *_indented(_reflowed(option.setting.help), "    ")]
     return "\n".join(map(printable, lines)) + "\n"
 
 
@@ -56,12 +59,12 @@ def known_text(wanted: str = "") -> str:
         if options:
             lines += ["", group] if lines else [group]
         for name, words in options.items():
-            lines += [f"  {name}", *_wrapped(f"{words.does} {words.more}".strip(), "      "), *_values(words)]
+            lines += [f"  {name}", *_indented(f"{words.does} {words.more}".strip(), "      "), *_values(words)]
     return "\n".join(lines) + "\n"
 
 
 def _values(words: OptionWords) -> list[str]:
-    return [f"        {text:<28} {means}" for text, means in zip(as_python(words.values), words.values.values(), strict=True)]
+    return [f"        {line}" for line in _side_by_side(as_python(words.values), [*words.values.values()])]
 
 
 def figures_text(figures: Sequence[Figure]) -> str:
@@ -69,15 +72,29 @@ def figures_text(figures: Sequence[Figure]) -> str:
     differing = [figure for figure in figures if figure.differs]
     same = [figure.what for figure in figures if not figure.differs]
     lines = [f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} {figure.change}".rstrip() for figure in differing]
-    lines += (
-        textwrap.wrap(f"as before: {', '.join(same)}", WIDTH, initial_indent="  ", subsequent_indent="    ") if same else []
-    )
+    lines += [f"  as before: {', '.join(same)}"] if same else []
     return "\n".join(lines) + "\n"
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
-    return [
-        line
-        for paragraph in text.splitlines()
-        for line in textwrap.wrap(paragraph, WIDTH, initial_indent=indent, subsequent_indent=indent)
-    ]
+def _indented(text: str, indent: str) -> list[str]:
+    return [f"{indent}{paragraph}".rstrip() for paragraph in text.splitlines()]
+
+
+def _reflowed(text: str) -> str:
+    """Return what torch says of an option with a line for each paragraph: torch breaks full lines, and begins new ones for
+    what it lists.
+    """
+    lines: list[str] = []
+    was_full = False
+    for line in (" ".join(line.split()) for line in text.splitlines()):
+        if was_full and line and not _ITEM.match(line):
+            lines[-1] += f" {line}"
+        else:
+            lines.append(line)
+        was_full = len(line) >= FULL
+    return "\n".join(lines)
+
+
+def _side_by_side(values: Sequence[str], means: Sequence[str]) -> list[str]:
+    wide = max(map(len, values), default=0)
+    return [f"{value:<{wide}}  {meaning}".rstrip() for value, meaning in zip(values, means, strict=True)]

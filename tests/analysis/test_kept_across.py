@@ -10,6 +10,8 @@ import torch
 
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
+from fx_explorer.report.sections.graph_breaks import graph_break
+from fx_explorer.tui.views.break_detail import kept_line
 from fx_explorer.tui.views.memory import memory_table
 from tests.capture.recorded import Compile, record
 
@@ -63,8 +65,22 @@ def sources(found: list[KeptAcross]) -> set[str]:
     return {one.source.removeprefix("L['").removesuffix("']") for one in found}
 
 
+@dataclass(frozen=True)
+class Told:
+    """What is kept across the break, and how the JSON report and the app name it."""
+
+    found: tuple[KeptAcross, ...]
+    in_json: list[object]
+    in_text: list[str]
+
+
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeptAcross, ...]:
+def found(told: Told) -> tuple[KeptAcross, ...]:
+    return told.found
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     def run(compile_: Compile) -> None:
         x, weight, scale = (torch.randn(8, 8, requires_grad=True) for _ in range(3))
         with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda tensor: tensor):
@@ -73,13 +89,21 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeptAcross, ...]:
     with record(tmp_path_factory.mktemp("kept") / "s.fxs", run, backend=PARTITIONING, build=True) as reader:
         (one,) = distinct_breaks(reader)
         notice = memory_table(reader).notice
+        in_json = graph_break(reader, one)["cost"]["kept_across"]  # type: ignore[index]
+        in_text = [kept_line(reader, kept_value) for kept_value in one.cost.kept_across]
     cost = one.cost
     assert notice.endswith(f"{cost.kept_twice.in_words} stand here twice: both sides of a graph break keep them (4).")
     crossing = [row for row in cost.kept_across if row.crosses]
     assert (cost.saved.count, cost.saved.size_bytes) == (len(crossing), BYTES * len(crossing))
     twice = [row for row in cost.kept_across if row.is_kept_twice]
     assert (cost.kept_twice.count, cost.kept_twice.size_bytes) == (len(twice), BYTES * len(twice))
-    return cost.kept_across
+    return Told(cost.kept_across, in_json, in_text)
+
+
+def test_the_json_report_names_them_as_the_program_and_the_app_do(told: Told) -> None:
+    names = [one["source"] for one in told.in_json]  # type: ignore[index]
+    assert set(names) == sources(list(told.found))
+    assert names == [line.split("  ")[0] for line in told.in_text]
 
 
 def test_values_that_cross_and_are_kept_behind_are_those_that_autograd_is_given_there(found: tuple[KeptAcross, ...]) -> None:

@@ -20,7 +20,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.performance.bench_picture import bench_plot, bench_svg
-from fx_explorer.report.performance.bench_report import FORMATS
+from fx_explorer.report.performance.bench_report import FORMATS, bench_text
 from fx_explorer.session import SessionReader, SessionWriter
 
 MEASURED = BenchCell(0, "", "", {}, is_compiled=True, state="measured", device="cpu", inputs="(float32[4])", agreement="close")
@@ -244,6 +244,18 @@ def test_every_format_has_each_cell_and_json_has_the_verdict(tmp_path: Path) -> 
     assert [row.split(",")[0] for row in rows] == ["uncompiled", "inductor"]
     assert FORMATS["markdown"](found).count("| batch 1 |") == 2
     assert FORMATS["text"](found).splitlines()[0] == verdict(found)[0]
+
+
+def test_on_a_narrow_terminal_the_table_keeps_the_speed_up_and_both_ends_of_a_contender(tmp_path: Path) -> None:
+    tuned = replace(INDUCTOR, contender="inductor max-autotune-no-cudagraphs dynamic", graph_breaks=3, recompiles=2)
+    found = figures(tmp_path, (UNCOMPILED, about(0.001)), (tuned, about(0.00099)))
+    wide, narrow = bench_text(found), bench_text(found, 80)
+    assert tuned.contender in wide
+    table = narrow.partition("contender")[2].partition("\nLeft out")[0].splitlines()
+    assert max(map(len, table)) <= 80
+    row = next(line for line in table if line.startswith("inductor"))
+    assert row.split("  ")[0].endswith("dynamic")
+    assert "speed-up" in table[0]
 
 
 def test_text_from_outside_neither_moves_the_cursor_nor_makes_a_column(tmp_path: Path) -> None:

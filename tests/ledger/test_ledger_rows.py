@@ -15,7 +15,7 @@ from fx_explorer.analysis.ledger.remedies import remedies
 from fx_explorer.analysis.ledger.table import branch_in_words, kind_rows, line_rows, step_name
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.model import CaptureRequest, CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
-from fx_explorer.report.performance.ledger_report import FORMATS
+from fx_explorer.report.performance.ledger_report import FORMATS, ledger_text
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
 
@@ -158,6 +158,18 @@ def test_every_format_has_every_kind_and_the_verdict() -> None:
         text = told(found, True)
         assert "cpp_fused_relu_0" in text, name
         assert name == "csv" or "A call of Net takes 100" in text
+
+
+def test_on_a_narrow_terminal_every_step_keeps_its_kind_in_words_and_both_ends_of_its_kernel() -> None:
+    kernel = "cpp_fused__to_copy_add_addmm_native_dropout_native_layer_norm_native_layer_norm_backward_view_17"
+    steps = [entry("launch", 60, (A, 1.0), name=kernel), entry("kernel", 40, (A, 1.0), name=kernel), entry("checks", 1)]
+    found = figures(*steps)
+    assert f"starting {kernel}" in ledger_text(found, True)
+    *tables, _ = ledger_text(found, True, 80).split("\n\n")[1:]
+    lines = [line for table in tables for line in table.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("cpp_fused") and line.split()[0].endswith("view_17") for line in lines)
+    assert any(line.startswith("checks of sizes and strides  ") for line in tables[-1].splitlines())
 
 
 def test_a_step_finds_its_generated_line_and_the_users_through_the_sessions_links(tmp_path: Path) -> None:

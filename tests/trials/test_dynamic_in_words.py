@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.commands import dynamic
 from fx_explorer.model import Outcome
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Way
 from fx_explorer.trials.dynamic_in_words import ALWAYS, HEADER, advice, cells, verdict
@@ -91,3 +96,26 @@ def test_cells_stand_under_their_header() -> None:
     }
     assert cells(raised("mark_dynamic"))[-1] == "raised: ConstraintViolationError: x was marked"
     assert len(cells(raised("mark_dynamic"))) == len(HEADER)
+
+
+def test_rows_that_are_printed_one_by_one_stand_in_the_same_columns_of_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def each(*_: object, **__: object) -> AsyncIterator[DynamicTrial]:
+        for way in WAYS:
+            yield (
+                refused(way, "a size that the first inputs had and the others do not have")
+                if way == "dynamic=None"
+                else fits(way)
+            )
+
+    monkeypatch.setattr(dynamic, "try_dynamic", each)
+    monkeypatch.setattr(dynamic, "width_for", lambda out: 80)
+    cli.main(["dynamic", "model.py"])
+    table = capsys.readouterr().out.partition("Left out for want of room: ")[0].splitlines()
+    assert max(map(len, table)) <= 80
+    begins = table[0].index("other inputs")
+    assert [line[begins:].split()[0] for line in table[1:] if line[0] != " "] == ["compiled", "used", "used", "used"]
+    below = [line[begins:] for line in table[1:] if line[0] == " "]
+    assert below
+    assert " ".join(" ".join(below).split()).endswith("the others do not have")

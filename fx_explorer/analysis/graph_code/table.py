@@ -21,14 +21,15 @@ WIDEST = 60
 
 def graph_table(reader: SessionReader, graph: model.Graph) -> GraphText:
     nodes = reader.nodes(graph)
-    rows = [tuple(map(printable, _row(node))) for node in nodes]
+    rows = [tuple(map(printable, table_row(node))) for node in nodes]
     widths = [min(WIDEST, max(map(len, column))) for column in zip(COLUMNS, *rows, strict=True)]
     lines = [_line(COLUMNS, widths), _line(["-" * width for width in widths], widths)]
     lines += [_line(row, widths) for row in rows]
     return GraphText(tuple(lines), {i + 2: node.id for i, node in enumerate(nodes)})
 
 
-def _row(node: model.Node) -> tuple[str, ...]:
+def table_row(node: model.Node) -> tuple[str, ...]:
+    """Return the cells of a node, in the order of COLUMNS."""
     positional, named = split_arguments(node.arguments)
     return node.op, node.name, node.target, positional, named, value_text(node)
 

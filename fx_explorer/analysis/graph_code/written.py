@@ -27,12 +27,17 @@ STRANGERS = (
 
 def written_graph(reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True) -> str:
     """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this user captured it."""
-    owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
-    of = f" of [{owner.name}] {plain_function(owner.function)}" if owner else ""
-    origin = printable(f"{title}{of}, {SIGN}")
+    origin = origin_in_words(reader, graph, title)
     if form == "script":
         return graph_script(reader, graph, [f"{origin}.", *([] if is_own else [STRANGERS])])
     return f"# {origin}\n\n{graph_text(reader, form, graph.id).text}"
+
+
+def origin_in_words(reader: SessionReader, graph: model.Graph, title: str) -> str:
+    """Say which graph of what it is, and who wrote it."""
+    owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
+    of = f" of [{owner.name}] {plain_function(owner.function)}" if owner else ""
+    return printable(f"{title}{of}, {SIGN}")
 
 
 def script_name(owner: str, title: str) -> str:

@@ -41,7 +41,9 @@ def run_app(
     app.run()
     left_behind = app.controllers.leaving.left_behind
     if left_behind:
-        sys.stderr.write(f"fx-explorer: {printable(left_behind)}\n")
+        from fx_explorer.command_line.tables.fitting import tell
+
+        tell(f"fx-explorer: {printable(left_behind)}", sys.stderr)
     from fx_explorer.tui.failures.faults import faults_of
 
     for fault in faults_of(app):

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
@@ -35,7 +36,7 @@ def followed_log(given: Path) -> Path:
         return given
     log = log_to_follow(given)
     if log is None:
-        print(f"fx-explorer: waiting for a TORCH_TRACE log in {printable(str(given))} (Ctrl-C ends)", file=sys.stderr)
+        tell(f"fx-explorer: waiting for a TORCH_TRACE log in {printable(str(given))} (Ctrl-C ends)", sys.stderr)
     while log is None:
         time.sleep(LOOKED_AFTER_S)
         log = log_to_follow(given)

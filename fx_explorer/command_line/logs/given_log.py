@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.logs.followed_log import is_on_terminal
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -64,7 +65,7 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
     if output is None:
         return session
     copy_session(session, output)
-    sys.stderr.write(f"fx-explorer: saved {printable(str(output.path))}\n")
+    tell(f"fx-explorer: saved {printable(str(output.path))}", sys.stderr)
     arguments.is_saved = True
     return output.path
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from fx_explorer.client.console import LineSplitter
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable
 from fx_explorer.model import Notice
 
@@ -72,8 +73,7 @@ class CaptureNarration:
         """Print a line that stays."""
         self._clear()
         for line in text.splitlines():
-            self._out.write(f"fx-explorer: {printable(line)}\n")
-        self._out.flush()
+            tell(f"fx-explorer: {printable(line)}", self._out)
         self._redraw()
 
     def end(self) -> None:

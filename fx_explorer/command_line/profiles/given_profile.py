@@ -13,6 +13,7 @@ from pathlib import Path
 from fx_explorer.client.session_files import newest_session
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -51,7 +52,7 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
     if not is_of_today or not os.access(session, os.W_OK) or not os.access(session.absolute().parent, os.W_OK):
         folder = until.enter_context(temporary_folder())
         session = newest_session(session, folder / session.name)
-        sys.stderr.write(f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is\n")
+        tell(f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is", sys.stderr)
     add_profile(session, joined)
     return session
 

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from fx_explorer.analysis.modules.figures import ModuleFigures
 from fx_explorer.analysis.modules.listed import ModuleList
+from fx_explorer.analysis.modules.tree import ModuleRow
 from fx_explorer.analysis.words import bar
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
 from fx_explorer.report.performance.modules_report import INDENT, differences, figure_in_words, shown_figures
 
@@ -43,18 +45,25 @@ def barred(found: ModuleList) -> str:
 def _table(found: ModuleList, width: int) -> list[Table | str]:
     with_bar = barred(found)
     shown = _fitting(found, with_bar, width)
+    room = width - BAR_CELLS - GAP - sum(_cells_of(found, *one) + GAP for one in shown)
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True)
-    table.add_column("module", no_wrap=True, overflow="ellipsis")
+    table.add_column("module", no_wrap=True)
     for heading, name in shown:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", no_wrap=True, min_width=_cells_of(found, heading, name))
         if name == with_bar:
             table.add_column("", no_wrap=True, min_width=BAR_CELLS)
     for row in found.rows:
-        kind = f" {row.type}" if row.type else ""
-        title = Text(INDENT * row.depth + printable(row.title)).append(printable(kind), style="dim")
-        table.add_row(title, *_cells(row.figures, found, shown, with_bar))
+        table.add_row(_named(row, room), *_cells(row.figures, found, shown, with_bar))
     table.add_row(Text("all together", style="bold"), *_cells(found.whole, found, shown, with_bar))
     return [table, "", *differences(found)]
+
+
+def _named(row: ModuleRow, room: int) -> Text:
+    """Return the name of a module, cut in the middle where it has no room, and its type where that has room too."""
+    indent = INDENT * row.depth
+    title = Text(indent + cut_in_middle(printable(row.title), room - len(indent)))
+    kind = Text(f" {printable(row.type)}" if row.type else "", style="dim")
+    return title + kind if title.cell_len + kind.cell_len <= room else title
 
 
 def _cells(figures: ModuleFigures, found: ModuleList, shown: Sequence[tuple[str, str]], with_bar: str) -> list[Text]:
@@ -70,10 +79,15 @@ def _cells(figures: ModuleFigures, found: ModuleList, shown: Sequence[tuple[str,
 def _fitting(found: ModuleList, with_bar: str, width: int) -> list[tuple[str, str]]:
     """Return the figures that there is room for beside a name."""
     shown = shown_figures(found)
-    rows = [found.whole, *(row.figures for row in found.rows)]
-    widths = {name: max(len(heading), *(len(figure_in_words(one, name)) for one in rows)) for heading, name in shown}
+    widths = {name: _cells_of(found, heading, name) for heading, name in shown}
     for name in FIRST_TO_GO:
         if LEAST_NAME_CELLS + BAR_CELLS + GAP + sum(widths[one] + GAP for _, one in shown) <= width:
             break
         shown = [(heading, one) for heading, one in shown if one != name or one == with_bar]
     return shown
+
+
+def _cells_of(found: ModuleList, heading: str, name: str) -> int:
+    """Return the cells that a figure takes in the widest row."""
+    rows = [found.whole, *(row.figures for row in found.rows)]
+    return max(len(heading), *(len(figure_in_words(one, name)) for one in rows))

@@ -7,6 +7,7 @@ import asyncio
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,7 @@ from fx_explorer.command_line.capture_options import (
 from fx_explorer.command_line.given_session import answer_from, is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
-from fx_explorer.command_line.tables.fitting import paragraphs_fitted
-from fx_explorer.command_line.tables.terminal import width_for
+from fx_explorer.command_line.tables.fitting import tell, tell_tables
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GUARD_FILTER, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
@@ -120,7 +120,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
     """Print the ledger, draw it where that is asked for, and return what may help; None where there is no ledger."""
     from fx_explorer.analysis.ledger.figures import ledger_figures
     from fx_explorer.analysis.ledger.remedies import remedies
-    from fx_explorer.report.performance.ledger_report import FORMATS
+    from fx_explorer.report.performance.ledger_report import FORMATS, ledger_text
 
     figures = ledger_figures(reader)
     if figures is None:
@@ -128,7 +128,10 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
             raise UsageError(NONE.format(shown=arguments.target))
         sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
         return None
-    _write(FORMATS[arguments.format](figures, arguments.steps), arguments)
+    if arguments.format == "text":
+        tell_tables(partial(ledger_text, figures, arguments.steps))
+    else:
+        sys.stdout.write(FORMATS[arguments.format](figures, arguments.steps))
     if arguments.flame:
         _draw(figures)
     if svg:
@@ -152,10 +155,6 @@ def _draw(figures: LedgerFigures) -> None:
     console.print(shown, no_wrap=True, overflow="ignore", crop=False)
 
 
-def _write(told: str, arguments: argparse.Namespace) -> None:
-    sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)) if arguments.format == "text" else told)
-
-
 def _can_encode(signs: str) -> bool:
     """Return whether stdout can show these signs: not where it is ASCII, as with ``LC_ALL=C`` in some places."""
     try:
@@ -173,7 +172,7 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
     from fx_explorer.bench.bench_session import begin_session, end_session
     from fx_explorer.bench.driving import Bench
     from fx_explorer.bench.plan import BenchPlan, Contender
-    from fx_explorer.report.performance.bench_report import FORMATS
+    from fx_explorer.report.performance.bench_report import FORMATS, bench_text
     from fx_explorer.report.performance.ledger_report import TRIED
 
     if not found:
@@ -205,8 +204,13 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
             figures = bench_figures(reader)
             if figures is None:
                 return 1
-            _write("\n" + FORMATS[arguments.format](figures), arguments)
-            _write("\n" + TRIED[arguments.format](tried(reader, names, plain)), arguments)
+            told = TRIED[arguments.format](tried(reader, names, plain))
+            sys.stdout.write("\n")
+            if arguments.format == "text":
+                tell_tables(partial(bench_text, figures))
+                tell(f"\n{told.rstrip()}")
+            else:
+                sys.stdout.write(f"{FORMATS[arguments.format](figures)}\n{told}")
             return int(bool(problems(figures)))
     finally:
         narration.end()

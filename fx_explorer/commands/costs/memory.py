@@ -92,11 +92,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
-    from fx_explorer.report.performance.memory_report import FORMATS, memory_report
+    from fx_explorer.report.performance.memory_report import FORMATS, memory_report, memory_text
 
     report = memory_report(reader, optimizer)
-    text = FORMATS[format_](report)
-    sys.stdout.write(fitted(text, width_for(sys.stdout)) if format_ == "text" else text)
+    width = width_for(sys.stdout)
+    sys.stdout.write(fitted(memory_text(report, width), width) if format_ == "text" else FORMATS[format_](report))
     return report.memory.is_known
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.profiles.given_profile import FOR_SESSIONS, session_with_profile
-from fx_explorer.command_line.tables.fitting import paragraphs_fitted
-from fx_explorer.command_line.tables.terminal import width_for
+from fx_explorer.command_line.tables.fitting import tell_tables
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     has no profile where none is given.
     """
     from fx_explorer.analysis.profiles.figures import profile_figures
-    from fx_explorer.report.performance.profile_report import FORMATS
+    from fx_explorer.report.performance.profile_report import FORMATS, profile_text
 
     if not is_session(arguments.target):
         raise UsageError(FOR_SESSIONS.format(target=arguments.target))
@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
             figures = profile_figures(reader)
             if figures is None:
                 raise UsageError(f"{session} has no profile. Give one: fx-explorer profile {session} TRACE")
-            told = FORMATS[arguments.format](figures, arguments.every)
-            sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)) if arguments.format == "text" else told)
+            if arguments.format == "text":
+                tell_tables(partial(profile_text, figures, arguments.every))
+            else:
+                sys.stdout.write(FORMATS[arguments.format](figures, arguments.every))
     return int(not figures.kernels)

@@ -14,17 +14,22 @@ from fx_explorer.analysis.bench.table import HEADER, row_of
 from fx_explorer.analysis.bench.verdict import difference, verdict
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
+from fx_explorer.text_table import Columns, text_table
 
 SCHEMA = "fx-explorer/bench/1"
 
 
-def bench_text(figures: BenchFigures) -> str:
-    """Return the verdict and the table as plain text."""
-    rows = [HEADER, *map(row_of, figures.cells)]
-    shown = [i for i in range(len(HEADER)) if any(row[i] for row in rows[1:])]
-    widths = {i: max(len(row[i]) for row in rows) for i in shown}
-    table = ("  ".join(f"{row[i]:<{widths[i]}}" for i in shown).rstrip() for row in rows)
-    lines = [*verdict(figures), "", *table, "", *_notes(figures)]
+COLUMNS = Columns(
+    names={"contender": 16, "size": 12},
+    prose={"speed-up": 20, "graphs": 9, "results": 12},
+    first_to_go=("memory", "graphs", "first call", "pays after"),
+)
+
+
+def bench_text(figures: BenchFigures, width: int | None = None) -> str:
+    """Return the verdict and the table as plain text. The table has at most ``width`` cells, None where a program reads."""
+    table = text_table(HEADER, [*map(row_of, figures.cells)], COLUMNS, width)
+    lines = [*verdict(figures), "", *table.lines, *table.left_out_in_words(), "", *_notes(figures)]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 

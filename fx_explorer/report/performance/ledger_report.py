@@ -29,22 +29,36 @@ from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
+from fx_explorer.text_table import Columns, text_table
 
 SCHEMA = "fx-explorer/ledger/1"
 
 MOST_LINES = 12
 """Lines of the user's that the text has; the other formats have all."""
 
+COLUMNS = Columns(
+    right=frozenset(("time", "share", "compiled", "uncompiled", "gained", "GPU")),
+    prose={
+        **{"the GPU waits": 22, "meanwhile on the host": 24, "where the time goes": 24},
+        **{"step": 26, "reaches": 24, "line": 20},
+    },
+    first_to_go=("graph", "reaches", "share"),
+)
+
 Format = Callable[[LedgerFigures, bool], str]
 
 
-def ledger_text(figures: LedgerFigures, steps: bool) -> str:
-    """Return the verdict and the tables as plain text; with ``steps`` every step of the call."""
-    lines = [*verdict(figures), "", *_columns(KIND_HEADER, kind_rows(figures)), ""]
-    lines += [*_columns(LINE_HEADER, _most(line_rows(figures))), ""]
-    lines += [*_columns(GAP_HEADER, gap_rows(figures)[:MOST_GAPS]), ""] if figures.gaps else []
-    if steps:
-        lines += [*_columns(step_header(figures), _steps(figures)), ""]
+def ledger_text(figures: LedgerFigures, steps: bool, width: int | None = None) -> str:
+    """Return the verdict and the tables as plain text; with ``steps`` every step of the call. The tables have at most
+    ``width`` cells, None where a program reads.
+    """
+    tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, _most(line_rows(figures)))]
+    tables += [(GAP_HEADER, gap_rows(figures)[:MOST_GAPS])] if figures.gaps else []
+    tables += [(step_header(figures), _steps(figures))] if steps else []
+    lines = [*verdict(figures), ""]
+    for header, rows in tables:
+        shown = text_table(header, rows, COLUMNS, width)
+        lines += [*shown.lines, *shown.left_out_in_words(), ""]
     return "\n".join(map(printable, [*lines, *_guards(figures), *_notes(figures)])).rstrip() + "\n"
 
 
@@ -160,16 +174,6 @@ def _most(rows: list[Cells]) -> list[Cells]:
     if left_out <= 0:
         return rows
     return [*rows[:MOST_LINES], (f"and {counted(left_out, 'line')} more", "", "", ""), rows[-1]]
-
-
-def _columns(header: Cells, rows: Sequence[Cells]) -> Iterator[str]:
-    """Yield a table in columns; a column that is empty in every row is left out."""
-    shown = [i for i in range(len(header)) if any(row[i] for row in rows)]
-    widths = {i: max(len(row[i]) for row in [header, *rows]) for i in shown}
-    numbers = {i for i in shown if header[i] in ("time", "share", "compiled", "uncompiled", "gained", "GPU")}
-    for row in [header, *rows]:
-        cells = (f"{row[i]:>{widths[i]}}" if i in numbers else f"{row[i]:<{widths[i]}}" for i in shown)
-        yield "  ".join(cells).rstrip()
 
 
 def _markdown(header: Cells, rows: Sequence[Cells]) -> Iterator[str]:

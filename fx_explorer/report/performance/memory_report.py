@@ -25,6 +25,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.report.csv_text import csv_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.text_table import LEAST_PROSE, Columns, text_table
 
 SCHEMA = "fx-explorer/memory/1"
 
@@ -85,17 +86,22 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
 # text
 
 
-def memory_text(report: MemoryReport) -> str:
-    """Return the answer, what makes up the peak, and the timeline, in lines of at most 80 cells where
-    names allow it.
+PEAK_HEADER = ("size", "kind", "what")
+
+PEAK_COLUMNS = Columns(right=frozenset(("size",)), prose={"what": LEAST_PROSE})
+
+
+def memory_text(report: MemoryReport, width: int | None = None) -> str:
+    """Return the answer, what makes up the peak, and the timeline. Rows have at most ``width`` cells, None where a program
+    reads.
     """
     lines = list(report.sentences)
     if report.memory.is_known:
-        lines += ["", *_peak_lines(report), "", *_timeline_lines(report)]
+        lines += ["", *_peak_lines(report, width), "", *_timeline_lines(report)]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 
-def _peak_lines(report: MemoryReport) -> list[str]:
+def _peak_lines(report: MemoryReport, width: int | None) -> list[str]:
     peak = report.used.peak
     kinds = [
         f"  {IN_WORDS[kind][0]:<12}{size(peak.by_kind[kind]):>10}  {share(peak.by_kind[kind], peak.total_bytes):>5}"
@@ -104,14 +110,15 @@ def _peak_lines(report: MemoryReport) -> list[str]:
     ]
     held = report.used.held_at(peak.at)
     rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
-    told = [f"  {_of_peak(report, one)}" for one in held[:BIGGEST]]
-    told += [f"  {size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}"] if rest else []
+    rows = [_of_peak(report, one) for one in held[:BIGGEST]]
+    rows += [(size(rest), "", f"in {counted(len(held) - BIGGEST, 'more storage')}")] if rest else []
+    told = [line for lines in text_table(PEAK_HEADER, rows, PEAK_COLUMNS, width, indent=2).rows[1:] for line in lines]
     return [f"At the peak, {size(peak.total_bytes)}:", *kinds, "", "The biggest of it:", *told]
 
 
-def _of_peak(report: MemoryReport, one: Held) -> str:
+def _of_peak(report: MemoryReport, one: Held) -> tuple[str, ...]:
     bytes_ = "unknown" if one.size_bytes == UNKNOWN else size(one.size_bytes)
-    return f"{bytes_:>10}  {IN_WORDS[one.kind][0]:<11} {name_of(one)}  {where(one.node, report.paths)}".rstrip()
+    return bytes_, IN_WORDS[one.kind][0], f"{name_of(one)}  {where(one.node, report.paths)}".rstrip()
 
 
 def _timeline_lines(report: MemoryReport) -> list[str]:

@@ -13,24 +13,35 @@ from fx_explorer.analysis.profiles.table import Cells, tables
 from fx_explorer.analysis.profiles.verdict import verdict
 from fx_explorer.highlight import printable
 from fx_explorer.report.csv_text import csv_text
+from fx_explorer.text_table import Columns, text_table
 
 SCHEMA = "fx-explorer/profile/1"
 
 MOST_ROWS = 10
 """Rows of each table, unless all are asked for."""
 
-LONGEST_CELL = 72
-
 RIGHT = frozenset(("time", "share", "runs", "forward", "backward", "itself", "with all in it", "for"))
+
+COLUMNS = Columns(
+    right=RIGHT,
+    names={"kernel": 24, "operation": 24, "operator": 16, "your line": 18, "line": 18, "module": 14},
+    prose={"what": 18, "where": 22, "meanwhile the program": 24},
+    first_to_go=("runs", "frame", "direction", "part of its kernel"),
+)
+INDENT = 2
 
 Format = Callable[[ProfileFigures, bool], str]
 
 
-def profile_text(figures: ProfileFigures, every: bool) -> str:
-    """Return the verdict and the tables in columns; ``every`` row of them, or the dearest."""
+def profile_text(figures: ProfileFigures, every: bool, width: int | None = None) -> str:
+    """Return the verdict and the tables in columns; ``every`` row of them, or the dearest. The tables have at most ``width``
+    cells, None where a program reads.
+    """
     lines = [*verdict(figures)]
     for table in tables(figures):
-        lines += ["", f"{table.title}:", *_columns(table.header, _most(table.rows, every)), *_left(table.rows, every)]
+        shown = text_table(table.header, _most(table.rows, every), COLUMNS, width, INDENT)
+        lines += ["", f"{table.title}:", *shown.lines, *_left(table.rows, every)]
+        lines += [" " * INDENT + sentence for sentence in shown.left_out_in_words()]
     return "\n".join(map(printable, lines)) + "\n"
 
 
@@ -123,22 +134,6 @@ def _most(rows: Sequence[Cells], every: bool) -> Sequence[Cells]:
 def _left(rows: Sequence[Cells], every: bool) -> list[str]:
     left = 0 if every else max(0, len(rows) - MOST_ROWS)
     return [f"  and {left:,} more (--all shows them)"] if left else []
-
-
-def _columns(header: Cells, rows: Sequence[Cells]) -> list[str]:
-    """Return the rows in columns. A name that is too long is cut in its middle; the last column has room."""
-    cut = [[*(_cut(cell) for cell in row[:-1]), row[-1]] for row in [header, *rows]]
-    widths = [max(len(row[at]) for row in cut) for at in range(len(header))]
-    return ["  " + "  ".join(map(_aligned, row, widths, header)).rstrip() for row in cut]
-
-
-def _aligned(cell: str, width: int, heading: str) -> str:
-    return cell.rjust(width) if heading in RIGHT else cell.ljust(width)
-
-
-def _cut(cell: str) -> str:
-    half = (LONGEST_CELL - 1) // 2
-    return cell if len(cell) <= LONGEST_CELL else f"{cell[:half]}…{cell[-half:]}"
 
 
 def _row(cells: Sequence[str] | map[str]) -> str:

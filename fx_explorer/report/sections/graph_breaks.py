@@ -11,12 +11,14 @@ from fx_explorer.analysis.breaks.cut_tensors import Tensors
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
+from fx_explorer.session import SessionReader
 
 Json = dict[str, object]
 
 
-def graph_break(one: DistinctBreak) -> Json:
+def graph_break(reader: SessionReader, one: DistinctBreak) -> Json:
     """Return a graph break: what causes it, what it cuts, what its calls cost, and what is left to
     Python.
     """
@@ -35,11 +37,11 @@ def graph_break(one: DistinctBreak) -> Json:
         "compilations": list(one.compilations),
         "resume_functions": list(one.resume_functions),
         "goes_on_in": [plain_function(name) for name in one.resume_functions],
-        "cost": _cost(one.cost),
+        "cost": _cost(reader, one.cost),
     }
 
 
-def _cost(cost: BreakCost) -> Json:
+def _cost(reader: SessionReader, cost: BreakCost) -> Json:
     return {
         "functions_in_python": cost.functions_in_python,
         "extra_graphs": cost.extra_graphs,
@@ -47,7 +49,7 @@ def _cost(cost: BreakCost) -> Json:
         "handed_over": _tensors(cost.handed_over),
         "saved": _tensors(cost.saved),
         "kept_twice": _tensors(cost.kept_twice),
-        "kept_across": [_kept(one) for one in cost.kept_across],
+        "kept_across": [_kept(reader, one) for one in cost.kept_across],
         "kernels": cost.kernels,
         "run_s": cost.run_s,
         "run_iqr_s": cost.run.iqr_s if cost.run else None,
@@ -55,10 +57,11 @@ def _cost(cost: BreakCost) -> Json:
     }
 
 
-def _kept(one: KeptAcross) -> Json:
+def _kept(reader: SessionReader, one: KeptAcross) -> Json:
     row = one.kept_behind[0]
+    behind = next(iter(reader.by_ids(model.Compilation, [row.compilation])), None)
     return {
-        "source": one.source,
+        "source": plain_code(one.source, behind),
         "shape": [int(dim) if dim.isdecimal() else dim for dim in row.shape],
         "dtype": row.dtype,
         "bytes": row.size_bytes or None,

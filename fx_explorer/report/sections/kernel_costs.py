@@ -4,28 +4,22 @@ view, or those of them that there is room for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from rich.cells import cell_len
 
 from fx_explorer.analysis.kernels.costs import KernelCost, kernel_costs, time_kinds
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.variants.versions import over_versions
 from fx_explorer.analysis.words import counted, listed, size
-from fx_explorer.cut_text import cut_in_middle
-from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.text_table import Columns, text_table
 
 HEADINGS = ("kernel", "frame", "version", "direction", "your line", "module", "bytes", "time", "known", "calls")
-RIGHT = {"bytes", "time", "calls"}
-GAP = "  "
-
-FIRST_TO_GO = ("calls", "version", "frame", "known", "direction", "bytes", "module")
-"""Where there is no room for all, these columns are left out, the first of them first."""
-
-LEAST_NAME_CELLS = {"kernel": 24, "your line": 18, "module": 14}
-"""Columns whose texts may be cut → the cells below which another column is left out rather than more of them."""
+COLUMNS = Columns(
+    right=frozenset(("bytes", "time", "calls")),
+    names={"kernel": 24, "your line": 18, "module": 14},
+    first_to_go=("calls", "version", "frame", "known", "direction", "bytes", "module"),
+)
 
 
 def kernel_cost(one: KernelCost) -> dict[str, Any]:
@@ -51,43 +45,13 @@ def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
     costs = kernel_costs(reader)
     if not costs:
         return ""
-    rows = [HEADINGS, *(_cells(one) for one in costs)]
-    known = [at for at in range(len(HEADINGS)) if any(row[at] for row in rows[1:])]
-    widths = _fitting({at: max(cell_len(row[at]) for row in rows) for at in known}, width)
-    lines = [GAP.join(_fitted(row[at], wide, HEADINGS[at]) for at, wide in widths.items()).rstrip() for row in rows]
-    left_out = [f"“{HEADINGS[at]}”" for at in known if at not in widths]
-    lines += ["", _sum(reader, costs)]
-    if left_out:
-        named = listed(left_out, len(left_out))
-        lines.append(f"Left out for want of room: {named}. A wider terminal and --format json have all.")
-    return "\n".join(lines) + "\n"
-
-
-def _fitting(widths: dict[int, int], room: int | None) -> dict[int, int]:
-    """Return the columns that there is room for, with their widths."""
-    if room is None:
-        return widths
-    shown = dict(widths)
-    least = {at: LEAST_NAME_CELLS.get(HEADINGS[at], wide) for at, wide in widths.items()}
-    for heading in FIRST_TO_GO:
-        if _total(min(wide, least[at]) for at, wide in shown.items()) <= room:
-            break
-        shown.pop(HEADINGS.index(heading), None)
-    names = [at for at in shown if HEADINGS[at] in LEAST_NAME_CELLS]
-    while _total(shown.values()) > room and any(shown[at] > 1 for at in names):
-        shown[max(names, key=lambda at: shown[at] - least[at])] -= 1
-    return shown
-
-
-def _total(widths: Iterable[int]) -> int:
-    """Return the cells that columns take with the gaps between them."""
-    wide = [*widths]
-    return sum(wide) + len(GAP) * (len(wide) - 1)
+    table = text_table(HEADINGS, [_cells(one) for one in costs], COLUMNS, width)
+    return "\n".join([*table.lines, "", _sum(reader, costs), *table.left_out_in_words()]) + "\n"
 
 
 def _cells(one: KernelCost) -> tuple[str, ...]:
     version, kernel = one.version, one.use.kernel
-    cells = (
+    return (
         kernel.name,
         f"[{version.name}]" if version else "",
         version.in_words if version else "",
@@ -99,13 +63,6 @@ def _cells(one: KernelCost) -> tuple[str, ...]:
         one.time_kind,
         f"{one.use.calls:,}",
     )
-    return tuple(map(printable, cells))
-
-
-def _fitted(cell: str, width: int, heading: str) -> str:
-    shown = cut_in_middle(cell, width)
-    filled = " " * (width - cell_len(shown))
-    return filled + shown if heading in RIGHT else shown + filled
 
 
 def _sum(reader: SessionReader, costs: Sequence[KernelCost]) -> str:

@@ -24,7 +24,7 @@ IN_A_FILE = "output to a file"
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnRules:
     """What may become of the columns of a table, by their headings."""
 
     right: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class TextTable:
 
 
 def text_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns, room: int | None, indent: int = 0
+    header: Sequence[str], rows: Sequence[Sequence[str]], columns: ColumnRules, room: int | None, indent: int = 0
 ) -> TextTable:
     """Lay out a table in ``room`` cells; None is for all there is, a line for each row. A column that is empty in every row
     is not shown.
@@ -75,7 +75,7 @@ def text_table(
     return TextTable(tuple(laid_out), left_out)
 
 
-def _fitting(natural: Mapping[int, int], header: Sequence[str], columns: Columns, room: int | None) -> dict[int, int]:
+def _fitting(natural: Mapping[int, int], header: Sequence[str], columns: ColumnRules, room: int | None) -> dict[int, int]:
     """Return the columns that there is room for, with their widths."""
     shown = dict(natural)
     if room is None:
@@ -98,7 +98,7 @@ def _total(widths: Iterable[int]) -> int:
     return sum(wide) + len(GAP) * (len(wide) - 1)
 
 
-def _lines(row: Sequence[str], widths: Mapping[int, int], header: Sequence[str], columns: Columns) -> Iterable[str]:
+def _lines(row: Sequence[str], widths: Mapping[int, int], header: Sequence[str], columns: ColumnRules) -> Iterable[str]:
     cells = [_parts(row[at], width, header[at] in columns.prose) for at, width in widths.items()]
     rights = [header[at] in columns.right for at in widths]
     for parts in zip_longest(*cells, fillvalue=""):

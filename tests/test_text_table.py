@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from fx_explorer.text_table import IN_A_FILE, Columns, text_table
+from fx_explorer.text_table import IN_A_FILE, ColumnRules, text_table
 
 HEADER = ("kernel", "frame", "runs", "time", "where")
-COLUMNS = Columns(
+COLUMNS = ColumnRules(
     right=frozenset(("runs", "time")), names={"kernel": 16}, prose={"where": 20}, first_to_go=("runs", "frame", "absent")
 )
 NAMES = [f"triton_per_fused__to_copy_add_native_layer_norm_backward_view_{number}" for number in (2, 5)]
@@ -64,13 +64,13 @@ def test_numbers_stand_to_the_right_and_names_of_wide_letters_do_not_move_them()
 
 
 def test_what_could_steer_a_terminal_is_visible_before_it_is_measured() -> None:
-    table = text_table(("name", "time"), [("a\x1b[2Jb\nc", "1 µs")], Columns(names={"name": 8}), 40)
+    table = text_table(("name", "time"), [("a\x1b[2Jb\nc", "1 µs")], ColumnRules(names={"name": 8}), 40)
     assert table.lines[1].split() == ["a␛[2Jb␊c", "1", "µs"]
     assert len(table.lines) == 2
 
 
 def test_a_word_that_is_longer_than_its_column_keeps_both_ends() -> None:
-    (_, lines) = text_table(("what",), [(f"starting {NAMES[1]}",)], Columns(prose={"what": 24}), 24).rows
+    (_, lines) = text_table(("what",), [(f"starting {NAMES[1]}",)], ColumnRules(prose={"what": 24}), 24).rows
     assert lines[0] == "starting"
     assert lines[1].startswith("triton_per")
     assert lines[1].endswith("view_5")

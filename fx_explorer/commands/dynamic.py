@@ -13,7 +13,7 @@ from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
-from fx_explorer.text_table import IN_A_FILE, Columns, text_table
+from fx_explorer.text_table import IN_A_FILE, ColumnRules, text_table
 from fx_explorer.trials.dynamic import DynamicTrial, try_dynamic
 from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, verdict
 from fx_explorer.trials.recapture import TrialWorker
@@ -28,7 +28,7 @@ Each way is captured by a worker of its own; nothing is built. Whether the other
 guards say: the program is not run with them. mark_dynamic marks the dimensions in which the other inputs differ.
 """
 
-_COLUMNS = Columns(
+_COLUMNS = ColumnRules(
     prose={"other inputs": 18},
     first_to_go=("graphs", "kernels", "compile s", "guards", "fixed sizes"),
 )

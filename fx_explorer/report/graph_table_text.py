@@ -6,9 +6,9 @@ from fx_explorer import model
 from fx_explorer.analysis.graph_code.table import COLUMNS, table_row
 from fx_explorer.analysis.graph_code.written import origin_in_words
 from fx_explorer.session import SessionReader
-from fx_explorer.text_table import Columns, text_table
+from fx_explorer.text_table import ColumnRules, text_table
 
-FITTED = Columns(
+FITTED = ColumnRules(
     names={"name": 22, "target": 16, "args": 16, "kwargs": 10, "value": 14},
     first_to_go=("kwargs", "opcode"),
 )

@@ -23,7 +23,7 @@ from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.text_table import IN_A_FILE, Columns, text_table
+from fx_explorer.text_table import IN_A_FILE, ColumnRules, text_table
 
 Rows = Sequence[Sequence[str]]
 
@@ -122,7 +122,7 @@ def table(rows: Rows, width: int | None = None) -> str:
     heading, *others = rows
     # Also ``12.5 %`` and ``3.8 µs`` are numbers to whoever compares a column.
     numbers = frozenset(name for at, name in enumerate(heading) if any(row[at][:1].isdigit() for row in others))
-    shown = text_table(heading, others, Columns(right=numbers, names=NAMES, first_to_go=FIRST_TO_GO), width)
+    shown = text_table(heading, others, ColumnRules(right=numbers, names=NAMES, first_to_go=FIRST_TO_GO), width)
     return "\n".join([*shown.lines, *shown.left_out_in_words(IN_A_FILE)])
 
 

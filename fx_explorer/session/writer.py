@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import sqlite3
 import threading
 import weakref
@@ -26,6 +25,7 @@ from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
 from fx_explorer.session.descriptors import Descriptor, high_numbers, never_freed, open_numbers, opened_since
 from fx_explorer.session.elsewhere import BASE, TextPlace
 from fx_explorer.session.packing import AlikeTexts
+from fx_explorer.session.write_errors import Explained
 
 BUSY_TIMEOUT_MS = 10_000
 
@@ -43,45 +43,11 @@ _OF_AN_ATTEMPT = (
 """What belongs to one attempt at a compilation."""
 
 
-LITTLE_ROOM = 1 << 20
-"""Bytes that are left on a disk that is called full."""
-
 MOST_NUMBERS = 4_096
 """Texts that many rows have, names of modules for example, whose numbers are kept at hand."""
 
 _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 """The writers that a forked child inherits."""
-
-
-class _Explained:
-    """Turns what SQLite raises in a block into a SessionWriteError that says what can be done."""
-
-    __slots__ = ("_path", "_verb")
-
-    def __init__(self, path: Path, verb: str) -> None:
-        self._path = path
-        self._verb = verb
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # One row that cannot be stored is a fault of ours, and the next one can.
-        is_of_one_row = isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError))
-        if isinstance(error, sqlite3.Error) and not is_of_one_row:
-            raise SessionWriteError(
-                f"cannot {self._verb} the session file {self._path}: {_why(self._path, error)}. Is there room, and may it be "
-                "written to? A session that is being made lies in a temporary directory, which TMPDIR chooses."
-            ) from error
-
-
-def _why(path: Path, error: sqlite3.Error) -> str:
-    """Return what SQLite said, or that the disk is full: of that it may say that it is an I/O error."""
-    try:
-        free = shutil.disk_usage(path.parent).free
-    except OSError:
-        return str(error)
-    return "no room is left on the disk" if free < LITTLE_ROOM else str(error)
 
 
 class SessionWriter:
@@ -208,8 +174,8 @@ class SessionWriter:
             self._is_abandoned = True
             never_freed(self._db)
 
-    def _explained(self, verb: str) -> _Explained:
-        return _Explained(self.path, verb)
+    def _explained(self, verb: str) -> Explained:
+        return Explained(self.path, verb)
 
     def set_meta(self, key: str, value: object) -> None:
         with self.transaction():

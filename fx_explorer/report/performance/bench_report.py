@@ -14,12 +14,12 @@ from fx_explorer.analysis.bench.table import HEADER, row_of
 from fx_explorer.analysis.bench.verdict import difference, verdict
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
-from fx_explorer.text_table import Columns, text_table
+from fx_explorer.text_table import ColumnRules, text_table
 
 SCHEMA = "fx-explorer/bench/1"
 
 
-COLUMNS = Columns(
+COLUMNS = ColumnRules(
     names={"contender": 16, "size": 12},
     prose={"speed-up": 20, "graphs": 9, "results": 12},
     first_to_go=("memory", "graphs", "first call", "pays after"),

@@ -29,14 +29,14 @@ from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
-from fx_explorer.text_table import Columns, text_table
+from fx_explorer.text_table import ColumnRules, text_table
 
 SCHEMA = "fx-explorer/ledger/1"
 
 MOST_LINES = 12
 """Lines of the user's that the text has; the other formats have all."""
 
-COLUMNS = Columns(
+COLUMNS = ColumnRules(
     right=frozenset(("time", "share", "compiled", "uncompiled", "gained", "GPU")),
     prose={
         **{"the GPU waits": 22, "meanwhile on the host": 24, "where the time goes": 24},

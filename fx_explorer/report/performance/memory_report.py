@@ -25,7 +25,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.report.csv_text import csv_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
-from fx_explorer.text_table import LEAST_PROSE, Columns, text_table
+from fx_explorer.text_table import LEAST_PROSE, ColumnRules, text_table
 
 SCHEMA = "fx-explorer/memory/1"
 
@@ -88,7 +88,7 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
 
 PEAK_HEADER = ("size", "kind", "what")
 
-PEAK_COLUMNS = Columns(right=frozenset(("size",)), prose={"what": LEAST_PROSE})
+PEAK_COLUMNS = ColumnRules(right=frozenset(("size",)), prose={"what": LEAST_PROSE})
 
 
 def memory_text(report: MemoryReport, width: int | None = None) -> str:

@@ -13,7 +13,7 @@ from fx_explorer.analysis.profiles.table import Cells, tables
 from fx_explorer.analysis.profiles.verdict import verdict
 from fx_explorer.highlight import printable
 from fx_explorer.report.csv_text import csv_text
-from fx_explorer.text_table import Columns, text_table
+from fx_explorer.text_table import ColumnRules, text_table
 
 SCHEMA = "fx-explorer/profile/1"
 
@@ -22,7 +22,7 @@ MOST_ROWS = 10
 
 RIGHT = frozenset(("time", "share", "runs", "forward", "backward", "itself", "with all in it", "for"))
 
-COLUMNS = Columns(
+COLUMNS = ColumnRules(
     right=RIGHT,
     names={"kernel": 24, "operation": 24, "operator": 16, "your line": 18, "line": 18, "module": 14},
     prose={"what": 18, "where": 22, "meanwhile the program": 24},

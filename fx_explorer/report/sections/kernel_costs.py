@@ -12,10 +12,10 @@ from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.variants.versions import over_versions
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.session import SessionReader
-from fx_explorer.text_table import Columns, text_table
+from fx_explorer.text_table import ColumnRules, text_table
 
 HEADINGS = ("kernel", "frame", "version", "direction", "your line", "module", "bytes", "time", "known", "calls")
-COLUMNS = Columns(
+COLUMNS = ColumnRules(
     right=frozenset(("bytes", "time", "calls")),
     names={"kernel": 24, "your line": 18, "module": 14},
     first_to_go=("calls", "version", "frame", "known", "direction", "bytes", "module"),

@@ -1,0 +1,43 @@
+"""What SQLite raises while a session is written, as an error that says what can be done."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+from fx_explorer.errors import SessionWriteError
+
+LITTLE_ROOM = 1 << 20
+"""Bytes that are left on a disk that is called full."""
+
+
+class Explained:
+    """Turns what SQLite raises in a block into a SessionWriteError that says what can be done."""
+
+    __slots__ = ("_path", "_verb")
+
+    def __init__(self, path: Path, verb: str) -> None:
+        self._path = path
+        self._verb = verb
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # One row that cannot be stored is a fault of ours, and the next one can.
+        is_of_one_row = isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError))
+        if isinstance(error, sqlite3.Error) and not is_of_one_row:
+            raise SessionWriteError(
+                f"cannot {self._verb} the session file {self._path}: {_why(self._path, error)}. Is there room, and may it be "
+                "written to? A session that is being made lies in a temporary directory, which TMPDIR chooses."
+            ) from error
+
+
+def _why(path: Path, error: sqlite3.Error) -> str:
+    """Return what SQLite said, or that the disk is full: of that it may say that it is an I/O error."""
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return str(error)
+    return "no room is left on the disk" if free < LITTLE_ROOM else str(error)

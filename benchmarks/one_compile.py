@@ -14,7 +14,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from os import times
 from typing import Any
@@ -44,27 +44,26 @@ def observer(how: str, session: str) -> AbstractContextManager[object]:
     return recording(SessionWriter(session), request, lambda notice: None)
 
 
-@contextlib.contextmanager
-def unbuilt() -> Iterator[None]:
+def unbuilt() -> AbstractContextManager[object]:
     """All that torch does for an inspected compile, as it does it bare: its code is made, no kernel is built, and the program
     runs eagerly."""
     from fx_explorer.capture.inspecting import inspecting
 
-    with inspecting():
-        yield
+    return inspecting()
 
 
-@contextlib.contextmanager
-def unrecorded() -> Iterator[None]:
+def unrecorded() -> AbstractContextManager[object]:
     """All of a capture but what it records: what it leaves out of torch's work is left out, too."""
     from fx_explorer.capture.compile_caches import caches_off
     from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 
-    with caches_off(), shortcuts(), unbuilt():
-        yield
+    stack = contextlib.ExitStack()
+    for one in (caches_off(), shortcuts(), unbuilt()):
+        stack.enter_context(one)
+    return stack
 
 
-FLOORS: dict[str, Callable[[], AbstractContextManager[None]]] = {"unbuilt": unbuilt, "unrecorded": unrecorded}
+FLOORS: dict[str, Callable[[], AbstractContextManager[object]]] = {"unbuilt": unbuilt, "unrecorded": unrecorded}
 """What an inspected compile would cost if recording took no time, without and with the shortcuts."""
 
 

@@ -67,7 +67,7 @@ class Below:
         if pane:
             explorer.linked.begin_with(pane)
         if count > 1:
-            explorer.notify(SEVERAL_KERNELS.format(count=count, name=kernel.name))
+            explorer.notify(SEVERAL_KERNELS.format(count=count))
         build = levels.build(reader)
         if build and build.source and not build.source_artifact:
             explorer.notify(OTHER_SOURCE)

@@ -74,6 +74,18 @@ def in_file(path: str, line: int) -> str:
     return f"{file_name(path)}:{line}"
 
 
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def module_file(path: str) -> str:
+    """Return ``transformers/models/gpt2/modeling_gpt2.py`` for a file of an installed package; any
+    other path as it is.
+    """
+    parts = path.replace("\\", "/").split("/")
+    last = max((at for at, part in enumerate(parts) if part in _INSTALLED), default=-1)
+    return "/".join(parts[last + 1 :]) if last >= 0 else path
+
+
 def told_apart(paths: Iterable[str]) -> dict[str, str]:
     """Return path → its file name, with as many of its folders as tell it from the other paths."""
     parts = {path: PurePath(path).parts for path in paths}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.words import breaks_hit, careful_share, compile_error
+from fx_explorer.analysis.words import breaks_hit, careful_share, compile_error, module_file
 
 
 def test_of_a_triton_error_the_place_and_what_is_wrong_are_said() -> None:
@@ -27,3 +27,10 @@ def test_a_break_is_a_place_and_how_often_it_was_hit_is_told_beside_it() -> None
     assert breaks_hit(1, 4) == "1 graph break, hit 4 times"
     assert breaks_hit(2, 2) == "2 graph breaks"
     assert breaks_hit(0, 0, "break") == "0 breaks"
+
+
+def test_of_an_installed_file_its_path_in_the_package_is_said() -> None:
+    assert module_file("/venv/lib/python3.12/site-packages/transformers/models/gpt2/a.py") == "transformers/models/gpt2/a.py"
+    assert module_file("/usr/lib/python3/dist-packages/x.py") == "x.py"
+    assert module_file("C:\\env\\Lib\\site-packages\\x\\y.py") == "x/y.py"
+    assert module_file("/home/me/my-site-packages/m.py") == "/home/me/my-site-packages/m.py"

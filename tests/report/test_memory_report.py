@@ -13,6 +13,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.memory.saved_values import COMPUTED, saved_total
+from fx_explorer.report.performance import memory_report
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import write_training_step
@@ -58,6 +59,19 @@ def test_the_text_begins_with_the_answer_and_its_timeline_fits_80_columns(
     assert len(timeline) > 10
     assert max(map(len, timeline)) <= 80
     assert sum(line.endswith("peak") for line in timeline) == 1
+
+
+def test_long_names_of_the_timeline_keep_both_ends(
+    transformer: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_report, "PLACE_CELLS", 9)
+    rows = as_json(transformer, capsys)["timeline"]
+    whole = {f"{row['file'].rpartition('/')[2]}:{row['line']}" for row in rows} | {row["kernel"] for row in rows}
+    text = printed(transformer, capsys, "text")
+    timeline = text.partition("kernel after kernel:\n")[2].splitlines()[1:]
+    cut = {line[2:11] for line in timeline if "…" in line[2:11]}
+    assert cut
+    assert all(any(place.startswith(one[:4]) and place.endswith(one[5:]) for place in whole) for one in cut)
 
 
 def test_a_line_of_csv_for_each_kernel_call(transformer: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,6 +172,41 @@ async def test_a_node_lights_up_its_instructions_in_every_pane(below_of: BelowOf
             assert pane_of(driver, level).lit == below.lines(level, "erf"), level  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("several", "told"), [(True, "2 kernels compute what was selected"), (False, "")])
+async def test_that_several_kernels_compute_a_node_is_said(
+    below_of: BelowOf, open_app: OpenApp, several: bool, told: str
+) -> None:
+    below = below_of()
+    if several:
+        _add_second_kernel(below.written)
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        said_before = [notice.message for notice in driver.app._notifications]
+        assert not any("kernels compute" in message for message in said_before), "the row of a kernel is that kernel"
+        graph = pane_of(driver, "graph")
+        row = next(n.position for n in driver.explorer.reader.rows(model.Node) if n.name == "erf")
+        driver.explorer.linked.activate(graph)
+        graph.body.user_moves_to(row)
+        await driver.settle()
+        await driver.press("p", "k")
+        await driver.settle()
+        said_now = [n.message for n in driver.app._notifications if "kernels compute" in n.message]
+        assert [message.partition(",")[0] for message in said_now] == ([told] if told else [])
+
+
+def _add_second_kernel(written: Written) -> None:
+    """Add a kernel of another text that computes the same nodes."""
+    with SessionReader(written.path) as reader, SessionWriter(written.path) as writer:
+        artifact = writer.add(dataclasses.replace(reader.get(model.Artifact, written.artifact), id=0, title="second"))
+        kernel = dataclasses.replace(
+            reader.get(model.Kernel, written.kernel), id=0, position=1, name="second", artifact=artifact
+        )
+        call = writer.add(model.KernelCall(0, writer.add(kernel), 1, 0))
+        rows = reader.rows(model.LineNode, artifact=written.artifact)
+        writer.add_all(dataclasses.replace(row, artifact=artifact, call=call) for row in rows)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
 async def test_below_a_kernel_the_footer_and_the_help_begin_with_the_key_to_the_next_level(
     below_of: BelowOf, open_app: OpenApp, size: tuple[int, int]

@@ -21,6 +21,7 @@ from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timel
 from fx_explorer.analysis.memory.usage import BEFORE, Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
 from fx_explorer.analysis.words import counted, in_file, share, size
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
 from fx_explorer.report.csv_text import csv_text
 from fx_explorer.session import SessionReader
@@ -133,13 +134,8 @@ def _timeline_line(report: MemoryReport, row: TimelineRow, whole: int) -> str:
     module = row.node.module if row.node else ""
     drawn = bar(row.point, whole, BAR_CELLS)
     mark = " peak" if row.point == report.used.peak else ""
-    names = f"{_cut(place, PLACE_CELLS):<{PLACE_CELLS}} {_cut(module, MODULE_CELLS):<{MODULE_CELLS}}"
+    names = f"{cut_in_middle(place, PLACE_CELLS):<{PLACE_CELLS}} {cut_in_middle(module, MODULE_CELLS):<{MODULE_CELLS}}"
     return f"{arrow} {names} {size(row.point.total_bytes):>9} {drawn}{mark}"
-
-
-def _cut(text: str, cells: int) -> str:
-    """Return the end of a text that is too long: of a path it says most."""
-    return text if len(text) <= cells else "…" + text[1 - cells :]
 
 
 # others

@@ -38,6 +38,7 @@ LEVEL_TITLES: dict[Level, str] = {
 
 NOT_TRITON = "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with --gpu h100, for example."
 NO_KERNEL = "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that one computes."
+SEVERAL_KERNELS = "{count} kernels compute what was selected, and this is one of them. The kernel table (6) has all."
 FIRST_KERNEL = "No Triton kernel belongs to what was selected: this is the first one, {name}."
 DISASSEMBLING = "Disassembling the machine's code …"
 NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."

@@ -25,7 +25,7 @@ from fx_explorer.analysis.naming.values import result_name
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
 from fx_explorer.analysis.whole_session.log_sessions import NOTHING_SAVED, is_log
-from fx_explorer.analysis.words import counted, in_file, listed, share, size, tensor
+from fx_explorer.analysis.words import counted, in_file, listed, module_file, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
@@ -159,7 +159,7 @@ def _text(value: SavedValue, names: _Names, reason: str) -> str:
         f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
         *_storage(value, names),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
-        f"on line    {value.file}:{value.line}" if value.file else "on line    not known",
+        f"on line    {module_file(value.file)}:{value.line}" if value.file else "on line    not known",
         f"needed by  {_needed_by(value)}",
         *([f"why        {reason}"] if reason else []),
     ]

@@ -6,9 +6,9 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.kernels.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.controllers.looking.kernel_here import kernel_here, kernel_or_first, library_here
+from fx_explorer.tui.controllers.looking.kernel_here import kernel_here, kernel_or_first, kernels_of, library_here
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.inspector.levels import INSIDE_A_LIBRARY, OTHER_SOURCE, CandidatesWanted
+from fx_explorer.tui.inspector.levels import INSIDE_A_LIBRARY, OTHER_SOURCE, SEVERAL_KERNELS, CandidatesWanted
 from fx_explorer.tui.tasks.turn_lock import in_turn
 
 
@@ -50,6 +50,7 @@ class Below:
             return
         place = explorer.cursor.place_or_selection
         levels.choose(kernel, chosen)
+        count = kernels_of(reader, place, kernel) if place and chosen is None else 0
         own = self._source_below(reader, kernel, place)
         if own is None:
             explorer.notify(INSIDE_A_LIBRARY)
@@ -65,6 +66,8 @@ class Below:
         explorer.show_outline()
         if pane:
             explorer.linked.begin_with(pane)
+        if count > 1:
+            explorer.notify(SEVERAL_KERNELS.format(count=count))
         build = levels.build(reader)
         if build and build.source and not build.source_artifact:
             explorer.notify(OTHER_SOURCE)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.kernels.kernel_documents import kernel_of
 from fx_explorer.analysis.links.library_calls import is_call_of, library_at
+from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.model import Kernel
+from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.levels import FIRST_KERNEL, INSIDE_A_LIBRARY, NO_KERNEL, NOT_TRITON
 from fx_explorer.tui.screens.explorer import Explorer
 
@@ -46,3 +50,15 @@ def kernel_or_first(explorer: Explorer) -> Kernel | None:
     kernel = first_triton_kernel(explorer.reader, place.document.compilation if place else 0)
     explorer.notify(FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(explorer.reader))
     return kernel
+
+
+def kernels_of(reader: SessionReader, place: Place, shown: Kernel) -> int:
+    """Count the kernels of ``shown``'s compilation that compute what is at a place; 0 in the code of a
+    kernel, which is its own, and where another place's kernel is shown.
+    """
+    if kernel_of(reader, place.document):
+        return 0
+    computing = Selection(reader, place).computing
+    if shown.artifact not in computing:
+        return 0
+    return sum(one.artifact in computing for one in reader.rows(Kernel, compilation=shown.compilation))

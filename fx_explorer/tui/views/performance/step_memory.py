@@ -24,7 +24,7 @@ COLUMNS = (
     TableColumn("module", min_width=12, max_width=26, priority=1, keeps="end"),
     TableColumn("held", is_number=True, min_width=8),
     TableColumn("of the peak", "good", is_bar=True, min_width=BAR_CELLS),
-    TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2),
+    TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2, keeps="name"),
 )
 
 NOTHING_YET = "Nothing so far: it is known when output code has been written."

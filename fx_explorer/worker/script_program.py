@@ -22,7 +22,7 @@ from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.users.on_import import after_import
 from fx_explorer.worker.users.usable_torch import BrokenTorch, no_end_of_process
-from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScript, ScriptRun, UncompiledScript
+from fx_explorer.worker.verify.verifying_script import BuiltScripts, OriginalScript, ScriptRun, UncompiledScript
 
 
 class ScriptProgram:
@@ -41,15 +41,15 @@ class ScriptProgram:
         """The script that this one is compared with."""
         self._uncompiled: UncompiledScript | None = None
         """This script, run without torch.compile."""
-        self._built: BuiltScript | None = None
-        """This script, run with its code built."""
+        self._built: BuiltScripts | None = None
+        """This script, run with its code built, and the original so."""
         self._seen = ScriptRun()
 
     def begin(self) -> None:
         if self._request.verify:
             self._original = OriginalScript(self._progress.place, self._request)
             self._uncompiled = UncompiledScript(self._progress.place, self._request)
-            self._built = BuiltScript(self._progress.place, self._request)
+            self._built = BuiltScripts(self._progress.place, self._request)
         self._progress.watch_children()
         overlay.install(self._request.overlay)
         after_import("torch", self._record, self._importing_torch)

@@ -19,6 +19,7 @@ from tests.fixing.observed import header, observed
 ORIGINAL = "def f(x): return x * 2"
 OTHER = "def f(x): return x * 3"
 THIRD = "def f(x): return x * 4"
+ROUNDED, ROUNDED_TOO, FARTHER = (f"def f(x): return x * {factor}" for factor in (2.0015, 2.002, 2.02))
 FAILED = {"failed": "it raises CppCompileError: no"}
 
 TOLD = [
@@ -35,6 +36,9 @@ TOLD = [
         "",
     ),
     (OTHER, THIRD, "differs by up to 2; that of the original differs too, in another way", ""),
+    (ROUNDED_TOO, ROUNDED, "", "differs by up to 0.004, and that of the original by up to 0.003"),
+    (FARTHER, ROUNDED, "differs by up to 0.04; that of the original differs too, in another way", ""),
+    (ROUNDED_TOO, ORIGINAL, "differs by up to 0.004; that of the original does not", ""),
     (OTHER, {"problem": "no compiler"}, "(whether that of the original differs too is not known: no compiler)", ""),
     (OTHER, FAILED, "is not known: it raises CppCompileError: no)", ""),
     (FAILED, FAILED, "", "it raises CppCompileError: no, and so it does with the code of the original"),

@@ -20,9 +20,9 @@ _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 @functools.lru_cache(maxsize=16384)
 def is_users_file(path: str) -> bool:
     """Return whether a file is the user's. One that does not exist (``<string>``) is: exec and
-    notebooks make such functions.
+    notebooks make such functions. But the code of a graph (torch/fx/graph_module.py) is torch's.
     """
-    if not path or path.startswith("<frozen"):
+    if not path or path.startswith(("<frozen", "<eval_with_key>")):
         return False
     real = _real(path)
     return not (_is_below(real, _OWN) or _is_installed(real) or _is_generated(real))

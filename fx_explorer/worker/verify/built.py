@@ -7,7 +7,6 @@ overflows and a loop is made of instructions.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 from fx_explorer.model import CaptureRequest
@@ -19,7 +18,6 @@ from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users.users_code import users_code
 from fx_explorer.worker.verify.beyond_example import planned_calls
 from fx_explorer.worker.verify.child_program import ChildProgram
-from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
 from fx_explorer.worker.verify.observed.observing import Observer, seed
 from fx_explorer.worker.verify.uncompiled import OriginalProgram, read_result
 
@@ -30,14 +28,6 @@ MOST_RECOMPILES = 64
 """Recompile limit while programs are compared. Calls with other inputs may each be compiled anew;
 behind torch's usual limit they would run without being compiled.
 """
-
-
-def as_on_disk(request: CaptureRequest) -> CaptureRequest:
-    """Return the request for the original: its files keep the text they have on disk, and its own
-    options are used.
-    """
-    texts = {path: text_on_disk(path) for path in request.overlay}
-    return replace(request, overlay=texts, settings=request.original_settings)
 
 
 class BuiltProgram(ChildProgram):

@@ -51,6 +51,23 @@ _LEAST: dict[torch.dtype, float] = {
 """Least absolute tolerance, for what rounding leaves where larger numbers cancel each other out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """How far two numbers, or the elements of two tensors, are from each other."""
+
+    largest: float
+    """The largest absolute difference."""
+    size: float
+    """The largest magnitude of the original's finite elements."""
+
+
+def place_of(told: str) -> str:
+    """Return the value and the call that a difference is about: "the output, with zeros" for "the
+    output, with zeros in the built code: differs by up to 3".
+    """
+    return told.partition(IN_BUILT_CODE)[0]
+
+
 @dataclass
 class Comparison:
     """The result of comparing a changed program with the original, call by call.
@@ -81,6 +98,8 @@ class Comparison:
     not_tried: list[str] = field(default_factory=list)
     is_run_built: bool = False
     """Whether the changed program was also compared with its code built."""
+    apart: dict[str, Apart] = field(default_factory=dict)
+    """How far numbers are from each other, by the value and the call (``place_of``), also where they count as equal."""
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
@@ -217,12 +236,27 @@ class Comparison:
     def _add_value(self, before: Any, after: Any, where: str) -> None:
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
             difference, told = self._tensors(before, after)
+            if difference and before.dtype in _TOLERANCES:
+                self.apart[place_of(where)] = Apart(difference, _size(before))
             if difference > self.largest:
                 self.largest, self.where = difference, where
+        elif self.is_built and isinstance(before, float) and isinstance(after, float):
+            told = self._rounded(before, after, where)
         else:
             told = "" if _same(before, after) else f"was {_short(before)} and is {_short(after)}"
         if told:
             self.differences.append(f"{where}: {told}")
+
+    def _rounded(self, before: float, after: float, where: str) -> str:
+        """Return the difference of two numbers in words, or ``""``. A number of Python's may come from a tensor of 32
+        bits, which built code computes in another order.
+        """
+        one, other = (torch.tensor(value, dtype=torch.float64) for value in (before, after))
+        relative, absolute = (BUILT_FACTOR * tolerance for tolerance in _TOLERANCES[torch.float32])
+        if difference := _largest_difference(one, other):
+            self.apart[place_of(where)] = Apart(difference, abs(before))
+        is_close = torch.allclose(other, one, rtol=relative, atol=absolute, equal_nan=True)
+        return "" if is_close else f"was {_short(before)} and is {_short(after)}"
 
     def _tensors(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, str]:
         """Return (largest absolute difference, the difference in words or ``""``)."""

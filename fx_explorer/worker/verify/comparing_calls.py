@@ -1,16 +1,12 @@
-"""Compare all calls of two programs, and tell what differs in built code by the change from what
-Inductor alone changes.
-
-Built code may differ from PyTorch's own operators whatever was changed: then the original's built
-code differs too.
-"""
+"""Compare all calls of two programs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, WITHOUT_COMPILING, Comparison, told_of_hidden
+from fx_explorer.worker.verify import inductors_own
+from fx_explorer.worker.verify.comparing import WITHOUT_COMPILING, Comparison, told_of_hidden
 from fx_explorer.worker.verify.observed.lookups import told_of_lookups
 
 
@@ -82,7 +78,8 @@ def add_built(
     if "problem" in result:
         comparison.not_compared.append(f"what the built code computes: {result['problem']}")
     elif "failed" in result:
-        _add_failed(comparison, result["failed"], build_original())
+        original = build_original()
+        inductors_own.add_failed(comparison, result["failed"], original.get("failed", ""), original.get("problem", ""))
     elif result:
         other = compared(before, result["seen"], result["names"], words, is_built=True)
         not_called = [kind for kind, one, run in zip(kinds, before["seen"], result["seen"], strict=True) if one and not run]
@@ -90,66 +87,22 @@ def add_built(
             comparison.not_tried.append(f"{' and '.join(dict.fromkeys(not_called))} with the code built")
         comparison.is_run_built = True
         if other.differences:
-            _add_differences(comparison, before, result, other.differences, build_original(), words)
-
-
-def _add_failed(comparison: Comparison, failed: str, original: Mapping[str, Any]) -> None:
-    if original.get("failed") == failed:
-        comparison.not_compared.append(f"what the built code computes: {failed}, and so it does with the code of the original")
-        return
-    comparison.differences.append(f"{failed}, in the built code{_why_not_told(original) or '; that of the original does not'}")
-
-
-def _why_not_told(original: Mapping[str, Any]) -> str:
-    """Return, as an addition to a message, why the original's built code is unknown; empty when it
-    is known.
-    """
-    if "seen" in original:
-        return ""
-    return f" (whether that of the original differs too is not known: {original.get('failed') or original['problem']})"
+            _add_differences(comparison, before, result, other, build_original(), words)
 
 
 def _add_differences(
     comparison: Comparison,
     before: Mapping[str, Any],
     result: Mapping[str, Any],
-    differences: Sequence[str],
+    built: Comparison,
     original: Mapping[str, Any],
     words: Sequence[str],
 ) -> None:
-    """Sort differences in built code by whether the original's built code has them too.
-
-    ``differences`` are those between the original, run by PyTorch's own operators, and the changed
-    program, built.
-    """
-    unknown = _why_not_told(original)
-    if unknown:
-        comparison.differences += [f"{told}{unknown}" for told in differences]
+    """Sort differences in built code (``built``) by whether the original's built code has them too."""
+    if "seen" not in original:
+        inductors_own.add_unknown(comparison, built, original.get("failed") or original["problem"])
         return
-    by_inductor = _places(compared(before, original["seen"], original["names"], words, is_built=True).differences)
+    of_original = compared(before, original["seen"], original["names"], words, is_built=True)
     built_before = {**before, "seen": original["seen"]}
-    by_change = _places(compared(built_before, result["seen"], result["names"], words, is_built=True).differences)
-    by_inductor_alone = []
-    for told in differences:
-        if _place(told) not in by_inductor:
-            comparison.differences.append(f"{told}; that of the original does not")
-        elif _place(told) in by_change:
-            comparison.differences.append(f"{told}; that of the original differs too, in another way")
-        else:
-            by_inductor_alone.append(told)
-    if by_inductor_alone:
-        comparison.is_run_built = False  # the built code was run, but what it computes is not equal
-        first, *others = by_inductor_alone
-        more = f", and {len(others)} more" if others else ""
-        comparison.not_compared.append(f"what Inductor's own code changes, with the original too ({first}{more})")
-
-
-def _places(differences: Sequence[str]) -> set[str]:
-    return {_place(told) for told in differences}
-
-
-def _place(told: str) -> str:
-    """Return the value and the call that a difference is about: "the output, with zeros" for "the
-    output, with zeros in the built code: differs by up to 3".
-    """
-    return told.partition(IN_BUILT_CODE)[0]
+    between = compared(built_before, result["seen"], result["names"], words, is_built=True)
+    inductors_own.add_differences(comparison, built, of_original, between)

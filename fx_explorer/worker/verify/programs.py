@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.users.users_code import UsersCode
-from fx_explorer.worker.verify.built import BuiltProgram, as_on_disk
+from fx_explorer.worker.verify.built import BuiltProgram
+from fx_explorer.worker.verify.original_request import as_on_disk
 from fx_explorer.worker.verify.uncompiled import OriginalProgram, UncompiledProgram
 
 if TYPE_CHECKING:

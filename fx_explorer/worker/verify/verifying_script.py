@@ -12,6 +12,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest, Verification
@@ -21,18 +22,20 @@ from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.users.on_import import after_import
 from fx_explorer.worker.users.users_code import UsersCode, is_users_file
 from fx_explorer.worker.verify.child_program import ChildProgram
-from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage, text_on_disk
+from fx_explorer.worker.verify.comparing_scripts import compared, new_names
+from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
 from fx_explorer.worker.verify.observed.outside import HiddenCalls, OutsideEffects
 from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
+from fx_explorer.worker.verify.original_request import as_on_disk
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from fx_explorer.worker.verify.comparing import Comparison
     from fx_explorer.worker.verify.compiled_calls import CompiledCalls
     from fx_explorer.worker.verify.observed.lookups import Lookups
 
 OWN_INPUTS = "the script's own inputs"
-
-_NOT_TOLD = " (that of the original was not built: it may differ too)"
 
 
 class ScriptRun:
@@ -113,7 +116,7 @@ class OriginalScript(ChildProgram):
         self._request = request
         super().__init__(request, lambda: _original_result(place, request))
 
-    def compared_with(self, changed: ScriptRun, uncompiled: UncompiledScript, built: BuiltScript) -> Verification:
+    def compared_with(self, changed: ScriptRun, uncompiled: UncompiledScript, built: BuiltScripts) -> Verification:
         """Compare the changed script with the original, then without torch.compile and with its
         code built.
         """
@@ -166,54 +169,92 @@ class UncompiledScript(ChildProgram):
             comparison.differences += told_of_lookups(before["lookups"], result["lookups"])
 
 
+@dataclass(frozen=True)
+class BuiltRun:
+    """What came of running a script with its code built: what was seen (``ScriptRun.plain``), how it failed, or why it could
+    not be run.
+    """
+
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    failed: str = ""
+    problem: str = ""
+
+
 class BuiltScript(ChildProgram):
-    """The changed script, run again with its generated code built, after the other runs have
-    ended.
+    """A script, run again with its generated code built, after the other runs have ended."""
+
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
+        self._gpu = request.gpu
+        super().__init__(request, lambda: _built_result(place, request), waits=True)
+
+    def run(self) -> BuiltRun:
+        from fx_explorer.worker.verify.built import LONGEST_S
+        from fx_explorer.worker.verify.uncompiled import read_result
+
+        if self._gpu:
+            return BuiltRun(problem=f"it is for a GPU that is not here ({self._gpu.title})")
+        self.begin()
+        if not self.wait_for(LONGEST_S):
+            return BuiltRun(problem=f"it took longer than {LONGEST_S:.0f} s")
+        if self.status:
+            return BuiltRun(failed=f"the process ended with status {self.status}")
+        result = read_result(self, "what the built code gave")
+        return BuiltRun(result) if "values" in result else BuiltRun(problem=result["problem"])
+
+
+class BuiltScripts:
+    """The changed script with its code built and, where that differs, the original so. It is a context manager: neither
+    outlives the block.
     """
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
-        self._request = request
         self.is_needed = False
         """Whether there is generated code that has not been run."""
-        super().__init__(request, lambda: _built_result(place, request), waits=True)
+        self._new_names = new_names(request.overlay)
+        self._changed = BuiltScript(place, request)
+        self._original = BuiltScript(place, as_on_disk(request))
+        self._until = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        for program in (self._changed, self._original):
+            self._until.enter_context(program)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._until.close()
 
     def compare(self, before: Mapping[str, Any], comparison: Comparison) -> None:
         """Run the script and add what differs from ``before``. Does nothing if a difference is
         known already.
         """
-        import torch
-
-        from fx_explorer.worker.verify.built import LONGEST_S
+        from fx_explorer.worker.verify import inductors_own
 
         if not self.is_needed or comparison.differences:
             return
-        if self._request.gpu:
-            comparison.not_compared.append(
-                f"what the built code computes: it is for a GPU that is not here ({self._request.gpu.title})"
-            )
-            return
-        self.begin()
-        if not self.wait_for(LONGEST_S):
-            comparison.not_compared.append(f"what the built code computes: it took longer than {LONGEST_S:.0f} s")
-        elif self.status:
-            comparison.differences.append(f"the process ended with status {self.status}, in the built code{_NOT_TOLD}")
+        run = self._changed.run()
+        if run.problem:
+            comparison.not_compared.append(f"what the built code computes: {run.problem}")
+        elif run.failed:
+            original = self._original.run()
+            inductors_own.add_failed(comparison, run.failed, original.failed, original.problem)
         else:
-            result = torch.load(self.file, weights_only=True)
-            if result.get("unbuilt"):
-                comparison.not_compared.append(f"what the built code computes: {result['unbuilt']}")
-                return
-            built = compared(before, result, new_names(self._request.overlay), is_built=True)
-            comparison.differences += [f"{told}{_NOT_TOLD}" for told in built.differences]
             comparison.is_run_built = True
+            built = compared(before, run.seen, self._new_names, is_built=True)
+            if built.differences:
+                self._add_differences(comparison, before, run.seen, built)
 
+    def _add_differences(
+        self, comparison: Comparison, before: Mapping[str, Any], seen: Mapping[str, Any], built: Comparison
+    ) -> None:
+        from fx_explorer.worker.verify import inductors_own
 
-def new_names(changes: Mapping[str, str]) -> frozenset[str]:
-    """Return the globals that the change itself adds to the changed files."""
-    return frozenset(
-        f"global {name}"
-        for path, text in changes.items()
-        for name in loading.names_bound(text) - loading.names_bound(text_on_disk(path))
-    )
+        original = self._original.run()
+        if original.failed or original.problem:
+            inductors_own.add_unknown(comparison, built, original.failed or original.problem)
+            return
+        of_original = compared(before, original.seen, is_built=True)
+        between = compared({**before, **original.seen}, seen, self._new_names, is_built=True)
+        inductors_own.add_differences(comparison, built, of_original, between)
 
 
 def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
@@ -246,7 +287,9 @@ def _built_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]
     with contextlib.ExitStack() as until:
         after_import("torch", lambda: problems.append(_run_built(seen, request, until)))
         _run_to_its_end(seen, place, request)
-    return {**seen.plain(), "hidden": [], "not reached": [], "unbuilt": "".join(problems)}
+    if problem := "".join(problems):
+        return {"problem": problem}
+    return {**seen.plain(), "hidden": [], "not reached": []}
 
 
 def _run_to_its_end(seen: ScriptRun, place: TargetPlace, request: CaptureRequest) -> None:
@@ -272,65 +315,6 @@ def _run_eagerly(seen: ScriptRun, until: contextlib.ExitStack) -> None:
     without_compiling()
     seen.begin(until)
     seen.count_lookups(until)
-
-
-def compared(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    new_names: frozenset[str] = frozenset(),
-    *,
-    is_built: bool = False,
-    is_uncompiled: bool = False,
-) -> Comparison:
-    """Compare two runs. Compiled functions that only one of them calls are left out and named.
-
-    ``new_names`` are the globals that the change adds.
-    """
-    from fx_explorer.worker.verify.comparing import Comparison, told_of_hidden
-
-    comparison = Comparison(is_built, is_uncompiled, new_names, frozenset(before["names"]))
-    both = {name for name in before["counts"] if name in after["counts"]}
-    one, other = (_with_outputs(run, both) for run in (before, after))
-    one["values"]["called"], other["values"]["called"] = (
-        {f"the number of calls of {name}": run["counts"][name] for name in both} for run in (before, after)
-    )
-    comparison.add(one, other)
-    comparison.not_compared += [*_left_out(before, after, both), *told_of_hidden(before)]
-    return comparison
-
-
-def _with_outputs(run: Mapping[str, Any], functions: set[str]) -> dict[str, Any]:
-    """Return ``run`` with what these functions returned among its values, so that it is compared as
-    its globals are.
-    """
-    calls = [call for name in sorted(functions) for call in run["identities"].get(name, [])]
-    return {
-        **run,
-        "values": {**run["values"], "output": dict(_outputs(run, functions))},
-        "facts": {**run["facts"], **{name: facts for call in calls for name, facts in call["facts"].items()}},
-        "same": [*run["same"], *(names for call in calls for names in call["same"])],
-        "overlapping": [*run["overlapping"], *(pair for call in calls for pair in call["overlapping"])],
-    }
-
-
-def _outputs(run: Mapping[str, Any], functions: set[str]) -> Iterator[tuple[str, Any]]:
-    for name, values in run["returned"].items():
-        if name in functions:
-            yield from values.items()
-
-
-def _left_out(before: Mapping[str, Any], after: Mapping[str, Any], both: set[str]) -> Iterator[str]:
-    from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
-
-    if before["problem"] or after["problem"]:
-        yield f"what compiled calls return ({before['problem'] or after['problem']})"
-    for run, words in ((before, "the original"), (after, "the changed script")):
-        alone = ", ".join(name for name in run["counts"] if name not in both)
-        if alone:
-            yield f"calls of {alone}, which only {words} has compiled"
-    called = sum(before["counts"].values())
-    if called > MOST_CALLS:
-        yield f"compiled calls after the first {MOST_CALLS} of {called}"
 
 
 def _globals() -> dict[str, Any]:

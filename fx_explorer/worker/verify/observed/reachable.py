@@ -1,7 +1,8 @@
 """Everything that can be reached from a program's values, by name: plain values, facts, and which
 of them are one object.
 
-The walk is breadth first, so that an object gets its shortest name. Two runs of one program give
+The walk is breadth first, so that an object gets its shortest name; but a parameter gets its name in a
+module, not that in an optimizer, and a key of a dict its name elsewhere. Two runs of one program give
 the same names.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 
 from fx_explorer.worker.verify.observed.plain_values import ATOMS, atom, own_tensor
-from fx_explorer.worker.verify.observed.taking_apart import take_apart, type_name, unwrapped
+from fx_explorer.worker.verify.observed.taking_apart import OF_KEY, take_apart, type_name, unwrapped
 
 # More than this is not looked at, and is named as not compared.
 MOST_OBJECTS = 300_000
@@ -55,6 +56,10 @@ class Walk:
         self._is_users = is_users
         self._before = before or {}
         self._waiting: deque[tuple[str, str, object]] = deque()
+        self._in_modules: deque[tuple[str, str, object]] = deque()
+        """Walked over before the others."""
+        self._keys: deque[tuple[str, str, object]] = deque()
+        """Walked over after the others."""
         self._names: dict[int, list[str]] = {}
         self._with_identity: set[int] = set()
         self._objects: list[object] = []
@@ -68,11 +73,11 @@ class Walk:
 
     def reached(self) -> ReachedValues:
         """Walk over everything and return what was reached. Stops after ``MOST_OBJECTS``."""
-        while self._waiting:
+        while waiting := self._in_modules or self._waiting or self._keys:
             if len(self._objects) > MOST_OBJECTS:
                 self._found.unreadable["the rest"] = f"more than {MOST_OBJECTS:,} objects"
                 break
-            self._visit(*self._waiting.popleft())
+            self._visit(*waiting.popleft())
         named = self._names.items()
         self._found.same = [names for one, names in named if len(names) > 1 and one in self._with_identity]
         self._found.overlapping = list(_overlapping(self._tensors))
@@ -105,7 +110,10 @@ class Walk:
         if parts.unreadable:
             self._found.unreadable[name] = f"{parts.unreadable} ({parts.facts['type']})"
         children = parts.children if name.count("[") < _DEEPEST else ()
-        self._waiting.extend((kind, f"{name}{suffix}".lstrip("."), inner) for suffix, inner in children)
+        waiting = self._in_modules if issubclass(type(value), torch.nn.Module) else self._waiting
+        for suffix, inner in children:
+            later = self._keys if suffix.startswith(OF_KEY) else waiting
+            later.append((kind, f"{name}{suffix}".lstrip("."), inner))
 
     def _visit_tensor(self, kind: str, name: str, tensor: torch.Tensor) -> None:
         """Note a tensor: its facts and its content, once for all of its names, and what cannot be

@@ -38,6 +38,9 @@ from fx_explorer.worker.verify.observed.plain_values import ATOMS, digest
 Child = tuple[str, object]
 """(suffix to the name of the whole, the part)."""
 
+OF_KEY = ", "
+"""Begins the suffix of a dict's key: ``optimizer.state, key 7``."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectParts:
@@ -206,7 +209,7 @@ def _mapping(value: Any) -> ObjectParts:
     items = list(value.items() if isinstance(value, types.MappingProxyType) else dict.items(value))
     keys = [key_name(key, position) for position, (key, _) in enumerate(items)]
     children = [(f"[{name}]", inner) for name, (_, inner) in zip(keys, items, strict=True)]
-    children += [(f".key {name}", key) for name, (key, _) in zip(keys, items, strict=True) if not _is_simple(key)]
+    children += [(f"{OF_KEY}{name}", key) for name, (key, _) in zip(keys, items, strict=True) if not _is_simple(key)]
     factory = value.default_factory if isinstance(value, collections.defaultdict) else None
     facts = {"type": type_name(value), "keys": ", ".join(keys)}
     return ObjectParts(facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else [])))

@@ -169,6 +169,19 @@ async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(open_ap
         await driver.until(lambda: "esc closes" in driver.screen)
 
 
+async def test_the_key_that_writes_is_named_when_there_is_something_to_write(open_app: OpenApp, session: Path) -> None:
+    trials = FakeTrials()
+    async with open_app(session, try_fix=trials) as driver:
+        await open_fixes(driver, TAKE_OUT)
+        await driver.until(lambda: "r tries it" in driver.screen)
+        assert "s writes it" not in driver.screen
+        await driver.press("r", "s")
+        await driver.until(lambda: "It is being tried" in messages(driver))
+        assert "s writes it" not in driver.screen
+        trials.ending.set_result(("good", "1 break → 0"))
+        await driver.until(lambda: "s writes it" in driver.screen)
+
+
 @pytest.mark.parametrize("verdict", ["refused", "not compared"])
 async def test_what_was_refused_or_not_compared_or_not_tried_is_not_written(
     open_app: OpenApp, session: Path, verdict: Verdict

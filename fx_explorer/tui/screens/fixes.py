@@ -63,6 +63,7 @@ CAPTURE_AGAIN = "{file} is written. Capture again now?"
 OLD_NOW = "What is on screen is of the file as it was. The capture goes on to the end, and then says what came of the fix."
 
 WRITES = "after y writes it, keeping a backup"
+BEING_TRIED = "It is being tried: it can be written when that has ended."
 """What Enter does, when it is asked whether to write a fix: said where a long question does not hide it."""
 
 ALL_TRIED = "All of these have been tried."
@@ -178,7 +179,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         # While one is tried, no other can be: the key that stops it needs the room of a narrow terminal.
         first = f"{closes} stops the trial" if self._trial else f"{tries} tries it · {tries_all} all"
         last = "" if self._trial else f" · {closes} closes"
-        keys = f"{first} · {writes} writes it · {copies} copies · {other} diff{last}"
+        # Only what was tried is written.
+        second = f" · {writes} writes it" if self._trial_of(self._fix) else ""
+        keys = f"{first}{second} · {copies} copies · {other} diff{last}"
         self._hint.show(Content(""), Content(keys))
 
     # what can be asked
@@ -272,7 +275,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     async def action_accept(self) -> None:
         fix = self._fix
         trial = self._trial_of(fix)
-        reason = why_not_written(fix, trial) or why_not_accepted(fix)
+        is_being_tried = self._trying is not None and self._fixes[self._trying] is fix
+        reason = BEING_TRIED if is_being_tried else why_not_written(fix, trial) or why_not_accepted(fix)
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)
             return

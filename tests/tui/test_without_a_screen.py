@@ -155,6 +155,8 @@ def test_a_script_trains_if_something_of_it_has_a_backward(tmp_path: Path) -> No
     with SessionWriter(path) as writer:
         writer.set_meta("target", {"name": "train.py", "kind": "script", "train": False})
         with SessionReader(path) as reader:
+            assert conditions(reader) == "", "what waits may have a backward"
+            writer.set_meta("outcome", Outcome("finished").to_json())
             assert conditions(reader) == "inference"
             writer.add_graph(Graph(0, 1, "backward", "backward"), [], [])
             assert conditions(reader) == "training"

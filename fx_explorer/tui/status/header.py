@@ -64,9 +64,10 @@ def conditions(reader: SessionReader, paused_in: str = "") -> str:
     parts.insert(0, active_variant_in_words(reader, paused_in))
     if "train" in target:
         # A script says nothing beforehand: it trains if something of it was compiled for a
-        # backward.
+        # backward, and that it does not is known at its end.
         trains = target["train"] or reader.count(Graph, stage="backward") > 0
-        parts.append("training" if trains else "inference")
+        is_open = target.get("kind") == "script" and reader.meta("outcome") is None
+        parts.append("training" if trains else "" if is_open else "inference")
     if target.get("parameters"):
         parts.append(counted(int(target["parameters"]), "parameter"))
     return printable(" · ".join(part for part in parts if part))

@@ -4,7 +4,6 @@ text of a file or kernel, side by side.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from fx_explorer import model
@@ -19,6 +18,7 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.since_last.card import Aspect
 from fx_explorer.analysis.since_last.differences import Differences, Row
+from fx_explorer.analysis.since_last.same_cause import cause_alone
 from fx_explorer.analysis.words import counted, first_line, in_file, seconds, size, tensor
 from fx_explorer.session import SessionReader
 
@@ -39,7 +39,9 @@ def rows_behind(before: SessionReader, after: SessionReader, all_of_it: Differen
     if row.aspect == "time":
         return _times(before, after)
     lists = _LISTS.get(row.aspect)
-    return _by_text(lists(before), lists(after)) if lists else _sides(row)
+    if not lists:
+        return _sides(row)
+    return _by_text(lists(before), lists(after), cause_alone if row.aspect == "recompiles" else str)
 
 
 def _sides(row: Row) -> list[DiffRow[str]]:
@@ -107,11 +109,22 @@ def _saved(reader: SessionReader) -> list[str]:
 _LISTS: dict[Aspect, Lists] = {"graphs": _graphs, "recompiles": _recompiles, "memory": _saved}
 
 
-def _by_text(before: Iterable[str], after: Iterable[str]) -> list[DiffRow[str]]:
-    """Return what only one side has, then what both have, however often and wherever it stands."""
-    old, new = Counter(before), Counter(after)
+def _by_text(before: Iterable[str], after: Iterable[str], key: Callable[[str], str]) -> list[DiffRow[str]]:
+    """Return what only one side has, then what both have, however often and wherever it stands. ``key`` returns that of a
+    text by which it is the same.
+    """
+    old, new = _by_key(before, key), _by_key(after, key)
+    both = {one: min(len(old[one]), len(new[one])) for one in old if one in new}
+    shared = [pair for one, count in both.items() for pair in zip(old[one][:count], new[one][:count], strict=True)]
     return [
-        *(DiffRow("-", text, None) for text in (old - new).elements()),
-        *(DiffRow("+", None, text) for text in (new - old).elements()),
-        *(DiffRow(" ", text, text) for text in (old & new).elements()),
+        *(DiffRow("-", text, None) for one, texts in old.items() for text in texts[both.get(one, 0) :]),
+        *(DiffRow("+", None, text) for one, texts in new.items() for text in texts[both.get(one, 0) :]),
+        *(DiffRow(" ", *pair) for pair in shared),
     ]
+
+
+def _by_key(texts: Iterable[str], key: Callable[[str], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        found.setdefault(key(text), []).append(text)
+    return found

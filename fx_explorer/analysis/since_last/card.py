@@ -17,6 +17,7 @@ from fx_explorer.analysis.diff import difference_in_words, text_diff
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.since_last.changes import ChangedSource, changed_options, changed_sources
+from fx_explorer.analysis.since_last.same_cause import cause_alone
 from fx_explorer.analysis.words import first_line, in_file, listed, told_apart
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
@@ -139,8 +140,8 @@ def _dynamo_lines(before: SessionReader, after: SessionReader, figures: Mapping[
     if breaks.differs or gone or new:
         yield _line("Graph breaks", breaks, "breaks", _told(map(_break, gone), map(_break, new)))
     causes_before, causes_now = _causes(before), _causes(after)
-    if recompiles.differs or causes_before != causes_now:
-        told = _told(sorted(causes_before - causes_now), sorted(causes_now - causes_before))
+    if recompiles.differs or causes_before.keys() != causes_now.keys():
+        told = _told(_only(causes_before, causes_now), _only(causes_now, causes_before))
         yield _line("Recompiles", recompiles, "recompiles", told)
     if figures["graphs"].differs:
         yield _line("Graphs", figures["graphs"], "graphs")
@@ -188,5 +189,10 @@ def _break(one: DistinctBreak) -> str:
     return f"{in_file(one.file, one.line)} {one.code}".strip() if one.file else first_line(one.in_words)
 
 
-def _causes(reader: SessionReader) -> set[str]:
-    return {first_line(one.in_words) for one in causes(reader)}
+def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
+    return [causes[one] for one in sorted(causes.keys() - others.keys())]
+
+
+def _causes(reader: SessionReader) -> dict[str, str]:
+    """Return what tells the causes of recompiles apart → the cause."""
+    return {cause_alone(words): words for words in (first_line(one.in_words) for one in causes(reader))}

@@ -13,6 +13,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.since_last.behind import rows_behind
 from fx_explorer.analysis.since_last.card import NOT_COMPILED_THEN, STILL_AHEAD, extent_of, since
 from fx_explorer.analysis.since_last.differences import Differences, differences
@@ -198,3 +199,41 @@ def test_nothing_is_said_of_a_capture_that_was_stopped(tmp_path: Path, outcome: 
         (fact,) = since(one, other)
     assert fact.text.startswith("Nothing is said of what changed since the last capture: this capture ")
     assert fact.difference == ""
+
+
+RECOMPILED = """import torch
+{above}
+
+@torch.compile(backend="eager")
+def f(x):
+    v = x.sum().item()
+    return x * v
+
+
+for n in (1, 2):
+    f(torch.full((4,), n * {value}))
+"""
+
+
+@pytest.fixture(scope="module")
+def moved(captured: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A script that recompiles because of a computed value: another value in the second capture, on a line further down."""
+    file = tmp_path_factory.mktemp("moved") / "moved.py"
+    sessions = []
+    for timeout, text in ((1003, RECOMPILED.format(above="", value=0.5)), (1004, RECOMPILED.format(above="\n\n", value=0.75))):
+        file.write_text(text)
+        sessions.append(captured(file, timeout=timeout))
+    return Pair(*sessions)
+
+
+def test_a_recompile_is_the_same_where_its_line_has_moved_and_the_value_is_another(moved: Pair) -> None:
+    assert not [fact for fact in moved.card() if fact.difference == "recompiles"]
+    with SessionReader(moved.before) as before, SessionReader(moved.after) as after:
+        assert [len(causes(one)) for one in (before, after)] == [1, 1]
+        words = [causes(one)[0].in_words for one in (before, after)]
+    assert words[0] != words[1], "there is nothing to be told apart"
+
+
+def test_of_a_recompile_that_is_the_same_the_words_of_both_are_shown(moved: Pair) -> None:
+    ((sign, before, after),) = moved.behind("recompiles")
+    assert (sign, before != after) == (" ", True)

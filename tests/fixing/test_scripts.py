@@ -68,6 +68,25 @@ last = f(torch.linspace(0, 1, 64, dtype=torch.float16))
 """Inductor rounds to 16 bits once, PyTorch's operators do after each operation."""
 
 
+OF_A_MODULE = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        print("between", x.shape)
+        return self.second(x)
+
+net = Net()
+out = torch.compile(net, backend="eager")(torch.ones(3, 4))
+out.sum().backward()
+"""
+
+
 def tried(session: Path, title: str) -> fixing.Trial:
     with SessionReader(session) as reader:
         (one,) = distinct_breaks(reader)
@@ -164,3 +183,8 @@ def test_what_inductor_changes_of_the_original_too_is_not_laid_to_the_fix(script
     trial = tried(script(ROUNDED_LESS), AFTER)
     assert trial.verdict == "partly compared", trial.reason
     assert "what Inductor's own code changes, with the original too (global last" in trial.reason
+
+
+def test_a_method_that_the_fix_adds_is_no_difference(script: Callable[..., Path]) -> None:
+    trial = tried(script(OF_A_MODULE), AT_CALLER)
+    assert trial.verdict == "good", trial.reason

@@ -127,6 +127,12 @@ def names_bound(text: str) -> set[str]:
     return {name for name, _ in _bound(ast.parse(text).body)}
 
 
+def members_bound(text: str) -> set[str]:
+    """Return what the classes of a file of this text bind: ``Net.forward``. Raises SyntaxError."""
+    classes = [one for one in ast.parse(text).body if isinstance(one, ast.ClassDef)]
+    return {f"{one.name}.{name}" for one in classes for name, _ in _bound(one.body)}
+
+
 def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
     """Yield (name, kind of statement) for each name that the statements bind at the level of the
     module. What a test of ``__name__`` guards is left out.

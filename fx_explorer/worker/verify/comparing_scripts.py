@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 def new_names(changes: Mapping[str, str]) -> frozenset[str]:
-    """Return the globals that the change itself adds to the changed files."""
+    """Return the globals, and the members of classes, that the change itself adds to the changed files."""
     return frozenset(
         f"global {name}"
         for path, text in changes.items()
-        for name in loading.names_bound(text) - loading.names_bound(text_on_disk(path))
+        for bound in (loading.names_bound, loading.members_bound)
+        for name in bound(text) - bound(text_on_disk(path))
     )
 
 

@@ -126,7 +126,8 @@ def judge(
         return "refused", "the break stays" if after.graph_breaks == before.graph_breaks else "other breaks come in its place"
     if failures:
         return "refused", f"the compiler fails: {failures[0].message}"
-    if after.operations < before.operations and after.graphs >= before.graphs:
+    takes_a_line_out = bool(verification and verification.lost_lines)  # and what was computed for it
+    if after.operations < before.operations and after.graphs >= before.graphs and not takes_a_line_out:
         return "refused", f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs"
     fewer = _fewer(before, after)
     if verification is None:
@@ -146,13 +147,14 @@ def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
     return outcome.kind == "finished" or (outcome.kind == "exited" and verification is not None)
 
 
-_RESULTS = ("output", "state", "gradient", "global")
+_RESULTS = ("output", "state", "gradient", "global", "local")
 
 _OF_A_SCRIPT = {
     "output": ("value that compiled calls return", "values that compiled calls return"),
     "state": ("parameter", "parameters and buffers"),
     "gradient": ("gradient", "gradients"),
     "global": ("global tensor", "global tensors"),
+    "local": ("tensor in a variable of a function", "tensors in variables of functions"),
     "printed line": ("printed line", "printed lines"),
 }
 """Kind of value → one of it, several of it."""

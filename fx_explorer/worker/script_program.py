@@ -22,7 +22,8 @@ from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.users.on_import import after_import
 from fx_explorer.worker.users.usable_torch import BrokenTorch, no_end_of_process
-from fx_explorer.worker.verify.verifying_script import BuiltScripts, OriginalScript, ScriptRun, UncompiledScript
+from fx_explorer.worker.verify.script_run import ScriptRun
+from fx_explorer.worker.verify.verifying_script import VerifyingScript
 
 
 class ScriptProgram:
@@ -37,19 +38,13 @@ class ScriptProgram:
         self._recorded = recorded
         self._outcomes = outcomes
         self._until = until
-        self._original: OriginalScript | None = None
-        """The script that this one is compared with."""
-        self._uncompiled: UncompiledScript | None = None
-        """This script, run without torch.compile."""
-        self._built: BuiltScripts | None = None
-        """This script, run with its code built, and the original so."""
+        self._verifying: VerifyingScript | None = None
+        """The runs that this one is compared with."""
         self._seen = ScriptRun()
 
     def begin(self) -> None:
         if self._request.verify:
-            self._original = OriginalScript(self._progress.place, self._request)
-            self._uncompiled = UncompiledScript(self._progress.place, self._request)
-            self._built = BuiltScripts(self._progress.place, self._request)
+            self._verifying = VerifyingScript(self._progress.place, self._request)
         self._progress.watch_children()
         overlay.install(self._request.overlay)
         after_import("torch", self._record, self._importing_torch)
@@ -60,8 +55,8 @@ class ScriptProgram:
         name = Path(self._progress.place.shown).name
         self._progress.describe_script(name)
         script = functools.partial(loading.run_script, file, request.target, request.arguments)
-        if self._original:
-            self._verify(self._original, name, script)
+        if self._verifying:
+            self._verify(self._verifying, name, script)
             return
         self._progress.say(f"running {name}")
         script()
@@ -119,19 +114,16 @@ class ScriptProgram:
             from fx_explorer.worker.target.stances import set_stance
 
             set_stance(self._request.stance_wanted)
-        if self._original:
+        if self._verifying:
             self._seen.begin(self._until)
 
-    def _verify(self, original: OriginalScript, name: str, script: Callable[[], None]) -> None:
-        assert self._uncompiled is not None
-        assert self._built is not None
-        with original, self._uncompiled, self._built:
+    def _verify(self, verifying: VerifyingScript, name: str, script: Callable[[], None]) -> None:
+        with verifying:
             self._progress.say(f"running {name} as it is, without torch.compile")
-            original.wait()
+            verifying.wait()
             self._progress.say(f"running {name}")
             try:
                 self._seen.run(script)
             finally:
-                has_code = self._progress.writer.count(Kernel) > 0
-                self._built.is_needed = has_code and not self._request.build
-                self._progress.writer.add(original.compared_with(self._seen, self._uncompiled, self._built))
+                has_code = self._progress.writer.count(Kernel) > 0 and not self._request.build
+                self._progress.writer.add(verifying.compared(self._seen, has_code))

@@ -18,7 +18,7 @@ from tests.fixing.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"
 OTHER = "def f(x): return x * 3"
-THIRD = "def f(x): return x * 4"
+THIRD, SLIGHTLY_MORE = "def f(x): return x * 4", "def f(x): return x * 2.5"
 ROUNDED, ROUNDED_TOO, FARTHER = (f"def f(x): return x * {factor}" for factor in (2.0015, 2.002, 2.02))
 FAILED = {"failed": "it raises CppCompileError: no"}
 
@@ -35,9 +35,10 @@ TOLD = [
         "with the example inputs in the built code: differs by up to 2; that of the original does not",
         "",
     ),
-    (OTHER, THIRD, "differs by up to 2; that of the original differs too, in another way", ""),
+    (OTHER, THIRD, "", "by up to 2, and that of the original by up to 4 of 4, so that nobody can tell what the change does to it"),
+    (THIRD, SLIGHTLY_MORE, "differs by up to 4; that of the original differs by up to 1, in another way", ""),
     (ROUNDED_TOO, ROUNDED, "", "differs by up to 0.004, and that of the original by up to 0.003"),
-    (FARTHER, ROUNDED, "differs by up to 0.04; that of the original differs too, in another way", ""),
+    (FARTHER, ROUNDED, "differs by up to 0.04; that of the original differs by up to 0.003, in another way", ""),
     (ROUNDED_TOO, ORIGINAL, "differs by up to 0.004; that of the original does not", ""),
     (OTHER, {"problem": "no compiler"}, "(whether that of the original differs too is not known: no compiler)", ""),
     (OTHER, FAILED, "is not known: it raises CppCompileError: no)", ""),

@@ -106,15 +106,18 @@ def _calls(target: Target, train: bool, place: TargetPlace, request: CaptureRequ
 
 
 def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
-    """Apply the options of the request, and make random numbers those that PyTorch's own operators
-    draw.
+    """Apply the options of the request, make random numbers those that PyTorch's own operators draw, and
+    keep Dynamo from what watches the program.
     """
     from torch._inductor import config
+
+    from fx_explorer.capture.recording.hidden_from_dynamo import our_files_skipped
 
     if request.settings:
         from fx_explorer.capture.options.settings import apply
 
         apply(request.settings)
+    until.enter_context(our_files_skipped(None))
     until.enter_context(recompiling_often())
     until.enter_context(config.patch(fallback_random=True, compile_threads=1))
 

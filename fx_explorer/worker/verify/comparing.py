@@ -19,6 +19,7 @@ from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
 from fx_explorer.worker.verify.observed.outside import READS
 from fx_explorer.worker.verify.observed.process_state import OF_PROCESS
 from fx_explorer.worker.verify.observed.reachable import UNCHANGED
+from fx_explorer.worker.verify.varying import Varying
 
 MAX_DIFFERENCES = 12
 
@@ -61,20 +62,14 @@ class Apart:
     """The largest magnitude of the original's finite elements."""
 
 
-def place_of(told: str) -> str:
-    """Return the value and the call that a difference is about: "the output, with zeros" for "the
-    output, with zeros in the built code: differs by up to 3".
-    """
-    return told.partition(IN_BUILT_CODE)[0]
-
-
 @dataclass
 class Comparison:
     """The result of comparing a changed program with the original, call by call.
 
     ``is_built`` means that the changed program ran as built code, which computes in another order
     than PyTorch's own operators and raises errors of its own. ``is_uncompiled`` means that it ran
-    without torch.compile. ``ignored`` names the globals that the change itself adds.
+    without torch.compile. ``ignored`` names the globals that the change itself adds. ``varying`` is
+    what is something else in each run of the original.
     """
 
     is_built: bool = False
@@ -84,10 +79,13 @@ class Comparison:
     """Globals of the original, or None if unknown. Any other global was added by the change or by
     Dynamo.
     """
+    varying: Varying = field(default_factory=Varying)
     at_first: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """The content of parameters and buffers before each call, by name (``reachable.UNCHANGED``)."""
     compared: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
+    different: set[str] = field(default_factory=set)
+    """The names of the values that differ."""
     largest: float = 0.0
     where: str = ""
     lost: list[str] = field(default_factory=list)
@@ -100,24 +98,48 @@ class Comparison:
     """Whether the changed program was also compared with its code built."""
     apart: dict[str, Apart] = field(default_factory=dict)
     """How far numbers are from each other, by the value and the call (``place_of``), also where they count as equal."""
+    _places: dict[str, str] = field(default_factory=dict)
+    _call: str = ""
+    """What the call is made with that is compared just now."""
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
-        how = IN_BUILT_CODE if self.is_built else WITHOUT_COMPILING if self.is_uncompiled else ""
-        call = f"with {original['call']}{how}"
+        self._call = f"with {original['call']}"
+        call = f"{self._call}{self._how}"
         self._add_lines(original["printed"], changed["printed"])
         self._add_errors(original, changed)
         self._add_effects(original["effects"], changed["effects"], call)
         if not self._ended_alike(original, changed, call):
             return
-        self._add_values(original["values"], changed["values"], call)
+        self._add_values(original["values"], changed["values"])
         before, after = _all_facts(original), _all_facts(changed)
         both = before.keys() & after.keys()
         self.differences += [f"{told}, {call}" for told in identity.differences(original, changed, both)]
-        self._add_facts(before, after, call)
+        self._add_facts(before, after)
         for name, what in {**changed["unreadable"], **original["unreadable"]}.items():
             if not self._is_ignored(name):
                 self._leave_out(f"{what} of {name}")
+
+    @property
+    def _how(self) -> str:
+        """How the changed program ran."""
+        return IN_BUILT_CODE if self.is_built else WITHOUT_COMPILING if self.is_uncompiled else ""
+
+    def place_of(self, told: str) -> str:
+        """Return the value and the call that a difference is about: "the output, with zeros" for "the output, with zeros in
+        the built code: differs by up to 3".
+        """
+        return self._places.get(told) or told.partition(IN_BUILT_CODE)[0]
+
+    @property
+    def is_all_equal(self) -> bool:
+        """Whether nothing differs: no value, and nothing that is printed, in its order."""
+        return not self.differences and self.prints_equal and not self.moved
+
+    @property
+    def prints_equal(self) -> bool:
+        """Whether the same was printed and logged, in whatever order."""
+        return not (self.lost or self.new)
 
     def add_run_without_compiling(self, other: Comparison) -> None:
         """Add what ``other`` found: the same calls, made without torch.compile.
@@ -126,7 +148,7 @@ class Comparison:
         ``new`` hold the lines of the compiled program.
         """
         self.differences += other.differences
-        if not (self.lost or self.new):
+        if self.prints_equal:
             self.differences += [f"it no longer prints {_short(line)}{WITHOUT_COMPILING}" for line in other.lost[:1]]
             self.differences += [f"it prints {_short(line)} in addition{WITHOUT_COMPILING}" for line in other.new[:1]]
         for what in other.not_compared:
@@ -158,18 +180,33 @@ class Comparison:
             self.other_messages.append(told)
         return True
 
-    def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any], call: str) -> None:
+    def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         found, others = _by_name(before), _by_name(after)
         for name, (kind, value) in found.items():
-            self.compared[kind] += 1
-            if name in others:
-                told = self._told(name, kind)
-                self._add_value(self._content(name, value), self._content(name, others[name][1]), f"{told}, {call}")
-            elif not self._is_ignored(name):
-                self.differences.append(f"{self._told(name, kind)} is missing, {call}")
+            if self._is_ignored(name):
+                continue
+            self.compared[kind] += value is not None
+            told = self._told(name, kind)
+            if name not in others:
+                self._differs(name, f"{told} is missing")
+                continue
+            said = self._value_told(self._content(name, value), self._content(name, others[name][1]), self._place(told))
+            if said:
+                self._differs(name, told, said)
         for name, (kind, _) in others.items():
             if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
-                self.differences.append(f"{self._told(name, kind)} is new, {call}")
+                self._differs(name, f"{self._told(name, kind)} is new")
+
+    def _differs(self, name: str, what: str, said: str = "") -> None:
+        """Add a difference of the value that has the name: ``what`` it is about, and what is said of it."""
+        place = self._place(what)
+        told = f"{place}{self._how}{f': {said}' if said else ''}"
+        self.different.add(name)
+        self.differences.append(told)
+        self._places[told] = place
+
+    def _place(self, what: str) -> str:
+        return f"{what}, {self._call}"
 
     def _told(self, name: str, kind: str) -> str:
         return f"{name} after the call" if kind == "input" else name
@@ -177,22 +214,25 @@ class Comparison:
     def _content(self, name: str, value: Any) -> Any:
         return self.at_first.get(name, value) if isinstance(value, str) and value == UNCHANGED else value
 
-    def _add_facts(self, before: Mapping[str, Any], after: Mapping[str, Any], call: str) -> None:
+    def _add_facts(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         for name, facts in before.items():
             others = after.get(name)
+            if self._is_ignored(name):
+                continue
             if others is None:
-                if not self._is_ignored(name):
-                    self.differences.append(f"{name} ({facts['type']}) is missing, {call}")
+                self._differs(name, f"{name} ({facts['type']}) is missing")
                 continue
             for what in ("type",) if facts["type"] != others["type"] else facts.keys() | others.keys():
                 one, other = facts.get(what), others.get(what)
                 if one != other:
-                    self.differences.append(f"{name}, {call}: its {what} was {one} and is {other}")
+                    self._differs(name, name, f"its {what} was {one} and is {other}")
         for name, facts in after.items():
             if name not in before and not self._is_ignored(name) and not self._may_be_new(name):
-                self.differences.append(f"{name} ({facts['type']}) is new, {call}")
+                self._differs(name, f"{name} ({facts['type']}) is new")
 
     def _is_ignored(self, name: str) -> bool:
+        if name in self.varying.names:
+            return True
         own_name = name.removeprefix("the gradient of ")
         return any(own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'")) for root in self.ignored)
 
@@ -224,39 +264,44 @@ class Comparison:
         stderr while it compiles.
         """
         self.compared["line on stderr"] += len(original["errors"])
-        self.lost += (Counter(original["errors"]) - Counter(changed["errors"])).elements()
+        self.lost += (self._counted(original["errors"]) - self._counted(changed["errors"])).elements()
 
     def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
         self.compared["printed line"] += len(before)
-        self.lost += (Counter(before) - Counter(after)).elements()
-        self.new += (Counter(after) - Counter(before)).elements()
-        if not self.moved and Counter(after) == Counter(before):
-            self.moved = next((line for line, other in zip(after, before, strict=True) if line != other), "")
+        one, other = self._counted(before), self._counted(after)
+        self.lost += (one - other).elements()
+        self.new += (other - one).elements()
+        if not self.moved and one == other:
+            pairs = zip(map(self.varying.masked, after), map(self.varying.masked, before), strict=True)
+            self.moved = next((line for line, other in pairs if line != other), "")
 
-    def _add_value(self, before: Any, after: Any, where: str) -> None:
+    def _counted(self, lines: Sequence[str]) -> Counter[str]:
+        return Counter(map(self.varying.masked, lines))
+
+    def _value_told(self, before: Any, after: Any, place: str) -> str:
+        """Return the difference of two values in words, or ``""``. ``place`` names the value and the call."""
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
             difference, told = self._tensors(before, after)
             if difference and before.dtype in _TOLERANCES:
-                self.apart[place_of(where)] = Apart(difference, _size(before))
+                self.apart[place] = Apart(difference, _size(before))
             if difference > self.largest:
-                self.largest, self.where = difference, where
-        elif self.is_built and isinstance(before, float) and isinstance(after, float):
-            told = self._rounded(before, after, where)
-        else:
-            told = "" if _same(before, after) else f"was {_short(before)} and is {_short(after)}"
-        if told:
-            self.differences.append(f"{where}: {told}")
+                self.largest, self.where = difference, f"{place}{self._how}"
+            return told
+        is_equal = _same(before, after)
+        if not is_equal and not self.is_uncompiled and type(before) is type(after) is float:
+            is_equal = self._is_rounded(before, after, place)
+        return "" if is_equal else f"was {_short(before)} and is {_short(after)}"
 
-    def _rounded(self, before: float, after: float, where: str) -> str:
-        """Return the difference of two numbers in words, or ``""``. A number of Python's may come from a tensor of 32
-        bits, which built code computes in another order.
+    def _is_rounded(self, before: float, after: float, place: str) -> bool:
+        """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from such tensors, which
+        compiled code computes in another order.
         """
+        if before == after:  # zeros of another sign
+            return self.is_built
         one, other = (torch.tensor(value, dtype=torch.float64) for value in (before, after))
-        relative, absolute = (BUILT_FACTOR * tolerance for tolerance in _TOLERANCES[torch.float32])
-        if difference := _largest_difference(one, other):
-            self.apart[place_of(where)] = Apart(difference, abs(before))
-        is_close = torch.allclose(other, one, rtol=relative, atol=absolute, equal_nan=True)
-        return "" if is_close else f"was {_short(before)} and is {_short(after)}"
+        self.apart[place] = Apart(_largest_difference(one, other), abs(before))
+        relative, absolute = self._tolerances(one.float(), other.float())
+        return torch.allclose(other, one, rtol=relative, atol=absolute, equal_nan=True)
 
     def _tensors(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, str]:
         """Return (largest absolute difference, the difference in words or ``""``)."""
@@ -277,16 +322,16 @@ class Comparison:
         if before.dtype not in _TOLERANCES:
             return 0.0, 0.0
         relative, absolute = _TOLERANCES[before.dtype]
-        if self.is_built:
-            return BUILT_FACTOR * relative, BUILT_FACTOR * absolute
-        return relative, max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(before.dtype, absolute))
+        absolute = max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(before.dtype, absolute))
+        factor = BUILT_FACTOR if self.is_built else 1.0
+        return factor * relative, factor * absolute
 
     def row(self, calls: Sequence[str]) -> Verification:
         """Return the row of what was compared, with the first differences of each kind."""
         return Verification(
             0,
             is_equal=not self.differences,
-            prints_equal=not (self.lost or self.new),
+            prints_equal=self.prints_equal,
             calls=tuple(calls),
             compared=dict(self.compared),
             largest_difference=self.largest,
@@ -294,7 +339,7 @@ class Comparison:
             differences=tuple(self.differences[:MAX_DIFFERENCES]),
             lost_lines=tuple(self.lost[:MAX_DIFFERENCES]),
             new_lines=tuple(self.new[:MAX_DIFFERENCES]),
-            moved_line="" if self.lost or self.new else self.moved,
+            moved_line=self.moved if self.prints_equal else "",
             not_compared=tuple(self.not_compared),
             not_tried=tuple(self.not_tried),
             other_messages=tuple(self.other_messages[:MAX_DIFFERENCES]),

@@ -27,7 +27,7 @@ def compared(
     """
     state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
     known = frozenset(before["names"])
-    comparison = Comparison(is_built, is_uncompiled, frozenset(names) - known, known, state)
+    comparison = Comparison(is_built, is_uncompiled, frozenset(names) - known, known, at_first=state)
     for one, other in zip(before["seen"], seen, strict=False):
         if one and other:
             comparison.add(one, other)

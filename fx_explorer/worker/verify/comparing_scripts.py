@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.worker.target import loading
 from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
+from fx_explorer.worker.verify.varying import Varying, varying_numbers
 
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
+
+Run = Mapping[str, Any]
+"""What was seen of one run of a script (``ScriptRun.plain``)."""
 
 
 def new_names(changes: Mapping[str, str]) -> frozenset[str]:
@@ -22,32 +26,81 @@ def new_names(changes: Mapping[str, str]) -> frozenset[str]:
     )
 
 
+class WithTheOriginal:
+    """Compares runs of the changed script with the original.
+
+    Where they differ, what is something else in each run of the original is found out and left out: the original
+    runs once more for it.
+    """
+
+    def __init__(self, original: Run, new_names: frozenset[str], run_again: Callable[[], Run | None]) -> None:
+        """``new_names`` are the globals that the change adds. ``run_again`` runs the original once more, and returns None
+        where that did not come to its end.
+        """
+        self.original = original
+        self._new_names = new_names
+        self._run_again = run_again
+        self._varying: Varying | None = None
+
+    def compared(self, changed: Run, *, is_built: bool = False, is_uncompiled: bool = False) -> Comparison:
+        """Compare a run of the changed script with the original."""
+        return self._without_what_varies(self.original, changed, self._new_names, is_built, is_uncompiled)
+
+    def of_original(self, built: Run) -> Comparison:
+        """Compare a run of the original with its code built with that by PyTorch's operators."""
+        return self._without_what_varies(self.original, built, frozenset(), True, False)
+
+    def between(self, built: Run, changed: Run) -> Comparison:
+        """Compare a run of the changed script with the original's with its code built."""
+        return self._without_what_varies({**self.original, **built}, changed, self._new_names, True, False)
+
+    def _without_what_varies(
+        self, before: Run, after: Run, new: frozenset[str], is_built: bool, is_uncompiled: bool
+    ) -> Comparison:
+        found = compared(before, after, new, self._varying or Varying(), is_built=is_built, is_uncompiled=is_uncompiled)
+        if found.is_all_equal or self._varying is not None:
+            return found
+        again = self._run_again()
+        self._varying = varying(self.original, again) if again else Varying()
+        return compared(before, after, new, self._varying, is_built=is_built, is_uncompiled=is_uncompiled)
+
+
+def varying(run: Run, other: Run) -> Varying:
+    """Return what two runs of one script do not have in common."""
+    numbers = {**varying_numbers(run["printed"], other["printed"]), **varying_numbers(run["errors"], other["errors"])}
+    return Varying(frozenset(compared(run, other).different), numbers)
+
+
 def compared(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Run,
+    after: Run,
     new_names: frozenset[str] = frozenset(),
+    varying: Varying = Varying(),  # noqa: B008 - it is never changed
     *,
     is_built: bool = False,
     is_uncompiled: bool = False,
 ) -> Comparison:
     """Compare two runs. Compiled functions that only one of them calls are left out and named.
 
-    ``new_names`` are the globals that the change adds.
+    ``new_names`` are the globals that the change adds, and ``varying`` is what is something else in each run.
     """
     from fx_explorer.worker.verify.comparing import Comparison, told_of_hidden
 
-    comparison = Comparison(is_built, is_uncompiled, new_names, frozenset(before["names"]))
+    ignored = new_names | frozenset(set(before["variables"]) ^ set(after["variables"]))
+    comparison = Comparison(is_built, is_uncompiled, ignored, frozenset(before["names"]), varying)
     both = {name for name in before["counts"] if name in after["counts"]}
     one, other = (_with_outputs(run, both) for run in (before, after))
     one["values"]["called"], other["values"]["called"] = (
         {f"the number of calls of {name}": run["counts"][name] for name in both} for run in (before, after)
     )
+    for run, gradients in zip((one, other), _gradients(before, after), strict=True):
+        run["values"]["gradient"] = {**run["values"].get("gradient", {}), **gradients}
     comparison.add(one, other)
-    comparison.not_compared += [*_left_out(before, after, both), *told_of_hidden(before)]
+    comparison.not_compared += [*_left_out(before, after, both), *varying.told(), *told_of_hidden(before)]
     return comparison
 
 
-def _with_outputs(run: Mapping[str, Any], functions: set[str]) -> dict[str, Any]:
+def _with_outputs(run: Run, functions: set[str]) -> dict[str, Any]:
     """Return ``run`` with what these functions returned among its values, so that it is compared as
     its globals are.
     """
@@ -61,15 +114,24 @@ def _with_outputs(run: Mapping[str, Any], functions: set[str]) -> dict[str, Any]
     }
 
 
-def _outputs(run: Mapping[str, Any], functions: set[str]) -> Iterator[tuple[str, Any]]:
+def _outputs(run: Run, functions: set[str]) -> Iterator[tuple[str, Any]]:
     for name, values in run["returned"].items():
         if name in functions:
             yield from values.items()
 
 
-def _left_out(before: Mapping[str, Any], after: Mapping[str, Any], both: set[str]) -> Iterator[str]:
-    from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
+def _gradients(before: Run, after: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the gradients that calls of ``backward()`` have left in both runs, of each run; none where one of them makes
+    other calls.
+    """
+    if before["backward calls"] != after["backward calls"]:
+        return {}, {}
+    one, other = before["gradients"], after["gradients"]
+    both = [name for name in one if name in other]
+    return {name: one[name] for name in both}, {name: other[name] for name in both}
 
+
+def _left_out(before: Run, after: Run, both: set[str]) -> Iterator[str]:
     if before["problem"] or after["problem"]:
         yield f"what compiled calls return ({before['problem'] or after['problem']})"
     for run, words in ((before, "the original"), (after, "the changed script")):
@@ -77,5 +139,15 @@ def _left_out(before: Mapping[str, Any], after: Mapping[str, Any], both: set[str
         if alone:
             yield f"calls of {alone}, which only {words} has compiled"
     called = sum(before["counts"].values())
-    if called > MOST_CALLS:
-        yield f"compiled calls after the first {MOST_CALLS} of {called}"
+    if before["kept calls"] < called:
+        yield f"compiled calls after the first {before['kept calls']} of {called}"
+    yield from _gradients_left_out(before, after)
+
+
+def _gradients_left_out(before: Run, after: Run) -> Iterator[str]:
+    calls, others = before["backward calls"], after["backward calls"]
+    is_there_at_the_end = any(value is not None for value in before["values"].get("gradient", {}).values())
+    if calls != others and before["gradients"] and not is_there_at_the_end:
+        yield f"gradients at calls of backward(), of which the original makes {calls} and the changed script {others}"
+    elif calls == others and before["kept backward calls"] < calls:
+        yield f"gradients at calls of backward() after the first {before['kept backward calls']} of {calls}"

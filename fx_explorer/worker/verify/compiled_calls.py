@@ -12,6 +12,7 @@ import contextlib
 import functools
 import inspect
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
+from fx_explorer.worker.verify.observed.callers import Callers
 from fx_explorer.worker.verify.observed.reachable import Walk
 
 MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
@@ -27,9 +29,12 @@ MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
 
 
 class CompiledCalls:
-    """Counts the outermost calls of compiled functions, and keeps what the first ones return."""
+    """Counts the outermost calls of compiled functions, and keeps what the first ones return and who calls them."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_call_takes_s: float = 0.0) -> None:
+        """Make the first call of each function take so much longer, as compiling would."""
+        self.callers = Callers()
+        self._first_call_takes_s = first_call_takes_s
         self.returned: dict[str, dict[str, Any]] = {}
         """Function → ``the output of call 1 of f`` → value."""
         self.identities: dict[str, list[dict[str, Any]]] = {}
@@ -40,6 +45,8 @@ class CompiledCalls:
         """Function → how often it was called."""
         self.problem = ""
         """Why nothing was kept; empty when calls were watched."""
+        self.kept = 0
+        """How many of the calls are kept."""
         self._bytes = 0
         self._inside = threading.local()
 
@@ -69,6 +76,9 @@ class CompiledCalls:
         def called(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._inside, "call", False):
                 return function(*args, **kwargs)
+            self.callers.note()
+            if name not in self.counts:
+                time.sleep(self._first_call_takes_s)
             self._inside.call = True
             try:
                 output = function(*args, **kwargs)
@@ -85,6 +95,7 @@ class CompiledCalls:
         self.counts[name] += 1
         if sum(self.counts.values()) > MOST_CALLS or self._bytes > MOST_BYTES:
             return
+        self.kept += 1
         call = f"call {self.counts[name]} of {name}"
         walk = Walk(lambda path: False)
         walk.add("input", f"the arguments of {call}", arguments)

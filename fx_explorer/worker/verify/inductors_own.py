@@ -9,14 +9,31 @@ give, and of both with each other.
 
 from __future__ import annotations
 
-from fx_explorer.worker.verify.comparing import Apart, Comparison, place_of
+from dataclasses import replace
 
-MOST_BETWEEN = 2.0
-"""How much farther the two built codes may be from each other than the original's is from PyTorch's operators, for the
-difference to be rounding."""
+from fx_explorer.worker.verify.comparing import Apart, Comparison
+
+MOST_FARTHER = 2.0
+"""How much farther than the original's built code is from PyTorch's operators the changed program's may be, and the two from
+each other, for the difference not to be laid to the change."""
 
 MOST_ROUNDED = 0.05
-"""What rounding makes is at most this part of the largest element, also after some steps of an optimizer."""
+"""What rounding makes is seldom more than this part of the largest element, also after some steps of an optimizer."""
+
+
+def may_be_rounding(captured: Comparison) -> bool:
+    """Return whether all that differs are numbers, by as much as rounding makes. There is something then that the
+    original's built code can explain.
+    """
+    apart = [captured.apart.get(captured.place_of(told)) for told in captured.differences]
+    return bool(apart) and all(one is not None and one.largest <= MOST_ROUNDED * one.size for one in apart)
+
+
+def explain(captured: Comparison, of_original: Comparison, between: Comparison) -> None:
+    """Take out of the captured run's differences what Inductor makes of the original too."""
+    found = replace(captured)
+    captured.differences = []
+    add_differences(captured, found, of_original, between)
 
 
 def add_differences(comparison: Comparison, built: Comparison, of_original: Comparison, between: Comparison) -> None:
@@ -26,16 +43,17 @@ def add_differences(comparison: Comparison, built: Comparison, of_original: Comp
     ``built`` compares the changed program, built, with the original run by PyTorch's operators, ``of_original`` the
     original's own built code, and ``between`` both that are built.
     """
-    by_inductor, by_change = ({place_of(told) for told in other.differences} for other in (of_original, between))
+    by_inductor, by_change = ({other.place_of(told) for told in other.differences} for other in (of_original, between))
     by_inductor_alone = []
     for told in built.differences:
-        place = place_of(told)
-        if place in by_inductor and place not in by_change:
-            by_inductor_alone.append(told)
-        elif _is_rounding(built.apart.get(place), of_original.apart.get(place), between.apart.get(place)):
-            by_inductor_alone.append(f"{told}, and that of the original by up to {of_original.apart[place].largest:.3g}")
+        place = built.place_of(told)
+        original = of_original.apart.get(place)
+        figure = f" by up to {original.largest:.3g}" if original else ""
+        is_as_far = _is_as_far(built.apart.get(place), original, between.apart.get(place))
+        if is_as_far or (place in by_inductor and place not in by_change):
+            by_inductor_alone.append(f"{told}, and that of the original{figure or ' too'}{_part(original)}")
         elif place in by_inductor:
-            comparison.differences.append(f"{told}; that of the original differs too, in another way")
+            comparison.differences.append(f"{told}; that of the original differs{figure or ' too'}, in another way")
         else:
             comparison.differences.append(f"{told}; that of the original does not")
     if by_inductor_alone:
@@ -45,12 +63,19 @@ def add_differences(comparison: Comparison, built: Comparison, of_original: Comp
         comparison.not_compared.append(f"what Inductor's own code changes, with the original too ({first}{more})")
 
 
-def _is_rounding(changed: Apart | None, original: Apart | None, between: Apart | None) -> bool:
+def _is_as_far(changed: Apart | None, original: Apart | None, between: Apart | None) -> bool:
+    """Return whether the changed program's built code is no farther from anything than Inductor takes the original's."""
     if changed is None or original is None:
         return False
-    most = MOST_ROUNDED * original.size
-    is_between = between is None or between.largest <= MOST_BETWEEN * original.largest
-    return is_between and max(changed.largest, original.largest) <= most
+    farthest = max(changed.largest, between.largest if between else 0.0)
+    return farthest <= MOST_FARTHER * original.largest
+
+
+def _part(original: Apart | None) -> str:
+    """Say so where what Inductor makes of the original is too much to be rounding."""
+    if original is None or original.largest <= MOST_ROUNDED * original.size:
+        return ""
+    return f" of {original.size:.3g}, so that nobody can tell what the change does to it"
 
 
 def add_failed(comparison: Comparison, failed: str, by_original: str, problem: str) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from fx_explorer.capture.torch_compat.patching import patched
+
 
 @dataclass
 class PrintedLines:
@@ -81,36 +83,57 @@ def _flush() -> None:
             stream.flush()
 
 
+def _unseen_by_dynamo() -> contextlib.AbstractContextManager[object]:
+    """Return what keeps Dynamo from looking at the functions that are called inside: compiled code may log."""
+    hiding = sys.modules.get("fx_explorer.capture.recording.hidden_from_dynamo")  # imported where Dynamo looks at all
+    return hiding.DynamoOff() if hiding else contextlib.nullcontext()
+
+
 _OF_TORCH = "(Triggered internally at"
 """Part of the warnings of torch's C++ code, which carry the name of the program's file."""
 
 
-class _Heard(logging.Handler):
+class _Heard:
     """Hears messages of the program's own loggers, and its warnings. torch's are left out: they
     differ with and without torch.compile.
+
+    No handler is added for it: ``logging.basicConfig`` does nothing where there is one, and a program
+    without any writes to stderr.
     """
 
     def __init__(self, is_users: Callable[[str], bool]) -> None:
-        super().__init__()
         self.lines: list[Line] = []
         self._is_users = is_users
         self._told: list[str] = []
+        self._until = contextlib.ExitStack()
 
     def __enter__(self) -> None:
-        logging.getLogger().addHandler(self)
+        self._until.enter_context(patched(logging.Logger, "callHandlers", self._hearing))
         self._show = warnings.showwarning
         warnings.showwarning = self._warned
 
     def __exit__(self, *_: object) -> None:
-        logging.getLogger().removeHandler(self)
+        self._until.close()
         if warnings.showwarning == self._warned:
             warnings.showwarning = self._show
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.partition(".")[0] != "torch":
+    def _hearing(self, original: Callable[[logging.Logger, logging.LogRecord], None]) -> Callable[..., None]:
+        def callHandlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+            with _unseen_by_dynamo():
+                self._hear(record)
+            original(logger, record)
+
+        return callHandlers
+
+    def _hear(self, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] == "torch":
+            return
+        try:
             message = record.getMessage()
-            self._told += message.splitlines()
-            self._add(f"{record.levelname} {record.name}: {message}")
+        except Exception as error:  # noqa: BLE001 - the program's texts do not fit together; its handlers tell it
+            message = f"{record.msg!r} cannot be written: {type(error).__name__}"
+        self._told += message.splitlines()
+        self._add(f"{record.levelname} {record.name}: {message}")
 
     def _add(self, text: str) -> None:
         _flush()

@@ -9,14 +9,14 @@ the same names.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from fx_explorer.worker.verify.observed.plain_values import ATOMS, atom, own_tensor
-from fx_explorer.worker.verify.observed.taking_apart import OF_KEY, take_apart, type_name, unwrapped
+from fx_explorer.worker.verify.observed.taking_apart import OF_KEY, Child, take_apart, type_name, unwrapped
 
 # More than this is not looked at, and is named as not compared.
 MOST_OBJECTS = 300_000
@@ -24,7 +24,7 @@ MOST_OBJECTS = 300_000
 UNCHANGED = "as before the call"
 """Stands for a tensor whose content the call did not change."""
 
-_OF_ATOMS = {"state": "attribute", "global": "plain global"}
+_OF_ATOMS = {"state": "attribute", "global": "plain global", "local": "plain local"}
 """Kind of a tensor → kind of a plain value found in the same place."""
 
 
@@ -83,6 +83,10 @@ class Walk:
         self._found.overlapping = list(_overlapping(self._tensors))
         return self._found
 
+    def names(self) -> dict[int, str]:
+        """Return id → name of everything that was reached and has an identity."""
+        return {one: names[0] for one, names in self._names.items()}
+
     def _visit(self, kind: str, name: str, value: object) -> None:
         value = unwrapped(value)
         if type(value) in ATOMS:
@@ -110,10 +114,20 @@ class Walk:
         if parts.unreadable:
             self._found.unreadable[name] = f"{parts.unreadable} ({parts.facts['type']})"
         children = parts.children if name.count("[") < _DEEPEST else ()
+        if isinstance(value, dict):
+            children = tuple(self._with_names_of_keys(value, children))
         waiting = self._in_modules if issubclass(type(value), torch.nn.Module) else self._waiting
         for suffix, inner in children:
             later = self._keys if suffix.startswith(OF_KEY) else waiting
             later.append((kind, f"{name}{suffix}".lstrip("."), inner))
+
+    def _with_names_of_keys(self, value: dict[Any, Any], children: Iterable[Child]) -> Iterator[Child]:
+        """Yield the children of a dict, told by the name that their key has elsewhere: the state of an optimizer is that
+        of ``model.weight``, and not that of ``key 0``.
+        """
+        names = ((position, self._names.get(id(key))) for position, key in enumerate(dict.keys(value)))
+        told = {f"[key {position}]": f"[{named[0].removeprefix('global ')}]" for position, named in names if named}
+        yield from ((told.get(suffix, suffix), inner) for suffix, inner in children)
 
     def _visit_tensor(self, kind: str, name: str, tensor: torch.Tensor) -> None:
         """Note a tensor: its facts and its content, once for all of its names, and what cannot be

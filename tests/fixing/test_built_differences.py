@@ -35,7 +35,12 @@ TOLD = [
         "with the example inputs in the built code: differs by up to 2; that of the original does not",
         "",
     ),
-    (OTHER, THIRD, "", "by up to 2, and that of the original by up to 4 of 4, so that nobody can tell what the change does to it"),
+    (
+        OTHER,
+        THIRD,
+        "",
+        "by up to 2, and that of the original by up to 4 of 4, so that nobody can tell what the change does to it",
+    ),
     (THIRD, SLIGHTLY_MORE, "differs by up to 4; that of the original differs by up to 1, in another way", ""),
     (ROUNDED_TOO, ROUNDED, "", "differs by up to 0.004, and that of the original by up to 0.003"),
     (FARTHER, ROUNDED, "differs by up to 0.04; that of the original differs by up to 0.003, in another way", ""),

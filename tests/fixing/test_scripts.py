@@ -68,6 +68,94 @@ last = f(torch.linspace(0, 1, 64, dtype=torch.float16))
 """Inductor rounds to 16 bits once, PyTorch's operators do after each operation."""
 
 
+IN_MAIN = """
+import torch
+
+def main():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile(backend="eager")
+    def step(x, counts):
+        n = counts.sum(dtype=torch.int32).item()
+        (model(x).pow(2).mean() * (n * n / 1e9)).backward()
+
+    for _ in range(2):
+        step(torch.ones(3, 4), torch.full((16,), 3000, dtype=torch.int32))
+        opt.step()
+        opt.zero_grad()
+    print("trained")
+
+main()
+"""
+"""In a tensor, ``n * n`` overflows. Nothing is returned, nothing is global, and the gradients are gone at the end."""
+
+
+SMALL_STEPS = """
+import torch
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(6, 6)
+        self.register_buffer("scale", torch.ones(()))
+
+    def forward(self, x):
+        y = self.lin(x)
+        old = self.scale.item()
+        self.scale.mul_(3)
+        return y * old
+
+model = Scaled()
+net = torch.compile(model)
+opt = torch.optim.SGD(model.parameters(), lr=2e-5)
+for _ in range(2):
+    net(torch.randn(4, 6)).pow(2).mean().backward()
+    opt.step()
+    opt.zero_grad()
+"""
+"""torch 2.13 reads the number anew in the backward, when it has been changed. What the optimizer makes of such a gradient is
+less than what rounding may make."""
+
+
+TIMED = """
+import time
+import torch
+
+model = torch.nn.Linear(4, 4)
+
+@torch.compile(backend="eager")
+def f(x):
+    y = model(x).relu()
+    print("inside")
+    return y.sum()
+
+began = time.perf_counter()
+for step in range(2):
+    last = f(torch.ones(2, 4)).item()
+    print(f"step {step} sum {last:.3f} took {time.perf_counter() - began:.6f} s")
+elapsed = time.perf_counter() - began
+"""
+
+
+LOGS = """
+import logging
+import torch
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+log = logging.getLogger("train")
+
+@torch.compile(backend="eager")
+def f(x):
+    y = x.relu()
+    log.info("seen")
+    return y + 1
+
+out = f(torch.ones(3))
+"""
+
+
 OF_A_MODULE = """
 import torch
 
@@ -89,8 +177,14 @@ out.sum().backward()
 
 def tried(session: Path, title: str) -> fixing.Trial:
     with SessionReader(session) as reader:
-        (one,) = distinct_breaks(reader)
-        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == title)
+        assert len(distinct_breaks(reader)) == 1
+    return tried_one_of_several(session, title)
+
+
+def tried_one_of_several(session: Path, title: str) -> fixing.Trial:
+    with SessionReader(session) as reader:
+        fixes = (fix for one in distinct_breaks(reader) for fix in fixing.proposals(reader, one))
+        fix = next(fix for fix in fixes if fix.title == title)
         request, before = reader.request(), session_figures(reader)
     assert request is not None
     return asyncio.run(fixing.try_fix(request, fix, before))
@@ -146,6 +240,35 @@ def test_without_results_to_compare_it_is_not_called_good(script: Callable[..., 
     assert trial.reason.endswith("no results were, so look at them yourself")
 
 
+def test_what_lies_in_variables_of_functions_is_compared(script: Callable[..., Path]) -> None:
+    trial = tried_one_of_several(script(IN_MAIN), "keep the value in a tensor")
+    assert trial.verdict == "refused"
+    assert trial.reason.startswith("results differ: main()'s model.weight, with the script's own inputs: differs by up to")
+
+
+def test_gradients_are_compared_where_they_come_to_be(script: Callable[..., Path]) -> None:
+    trial = tried_one_of_several(script(SMALL_STEPS), "let the graph hold the number")
+    assert trial.verdict == "refused"
+    assert "the gradient of global model.lin.weight at call 1 of backward(), with" in trial.reason
+    assert "in the built code: differs" in trial.reason
+
+
+def test_what_a_clock_says_is_not_laid_to_the_fix(script: Callable[..., Path]) -> None:
+    trial = tried(script(TIMED), AFTER)
+    assert trial.verdict == "partly compared", trial.reason
+    assert trial.verification is not None
+    left_out = ", ".join(trial.verification.not_compared)
+    assert "global began and 1 more value, which are something else in each run" in left_out
+    assert "numbers in the line 'step # sum # took # s', which are others in each run" in left_out
+    assert trial.verification.compared["printed line"] == 4
+
+
+def test_what_a_script_logs_is_heard_as_it_configures_it(script: Callable[..., Path]) -> None:
+    trial = tried_one_of_several(script(LOGS), "take the log message out of the compiled code")
+    assert trial.verdict == "prints differ", trial.reason
+    assert "no longer printed or logged: 'INFO train: seen'" in trial.reason
+
+
 def run(counts: dict[str, int], values: dict[str, object], problem: str = "") -> dict[str, object]:
     returned = {name: {f"{name} {value}": value for value in [values.get(name)]} for name in counts}
     return {
@@ -173,6 +296,7 @@ def run(counts: dict[str, int], values: dict[str, object], problem: str = "") ->
 
 def test_a_function_that_is_called_more_often_is_a_difference() -> None:
     assert not compared(run({"f": 2}, {"f": 1}), run({"f": 2}, {"f": 1})).differences
+    assert not compared(run({"f": 2}, {}), run({"f": 2}, {})).compared["output"], "what is None is no result"
     found = compared(run({"f": 2}, {"f": 1}), run({"f": 3}, {"f": 1}))
     assert found.differences == ["the number of calls of f, with x: was 2 and is 3"]
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from fx_explorer.model import Verification
+from fx_explorer.worker.verify.lines import that_differ
 from fx_explorer.worker.verify.observed import identity
 from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
 from fx_explorer.worker.verify.observed.outside import READS
@@ -269,8 +270,9 @@ class Comparison:
     def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
         self.compared["printed line"] += len(before)
         one, other = self._counted(before), self._counted(after)
-        self.lost += (one - other).elements()
-        self.new += (other - one).elements()
+        lost, new = that_differ(one, other, may_be_rounded=not self.is_uncompiled)
+        self.lost += lost
+        self.new += new
         if not self.moved and one == other:
             pairs = zip(map(self.varying.masked, after), map(self.varying.masked, before), strict=True)
             self.moved = next((line for line, other in pairs if line != other), "")

@@ -17,6 +17,9 @@ MOST_FARTHER = 2.0
 """How much farther than the original's built code is from PyTorch's operators the changed program's may be, and the two from
 each other, for the difference not to be laid to the change."""
 
+MOST_ALIKE = 0.1
+"""How far from each other, beside what Inductor makes of the original, two built codes are that differ alike."""
+
 MOST_ROUNDED = 0.05
 """What rounding makes is seldom more than this part of the largest element, also after some steps of an optimizer."""
 
@@ -47,13 +50,14 @@ def add_differences(comparison: Comparison, built: Comparison, of_original: Comp
     by_inductor_alone = []
     for told in built.differences:
         place = built.place_of(told)
-        original = of_original.apart.get(place)
-        figure = f" by up to {original.largest:.3g}" if original else ""
-        is_as_far = _is_as_far(built.apart.get(place), original, between.apart.get(place))
-        if is_as_far or (place in by_inductor and place not in by_change):
-            by_inductor_alone.append(f"{told}, and that of the original{figure or ' too'}{_part(original)}")
+        changed, original, apart = (other.apart.get(place) for other in (built, of_original, between))
+        figure = f" by up to {original.largest:.3g}" if original else " too"
+        if place in by_inductor and place not in by_change:
+            by_inductor_alone.append(f"{told}, and that of the original{figure}")
+        elif changed and original and _is_as_far(changed, original, apart):
+            by_inductor_alone.append(f"{told}, and that of the original{figure}{_part(original, apart)}")
         elif place in by_inductor:
-            comparison.differences.append(f"{told}; that of the original differs{figure or ' too'}, in another way")
+            comparison.differences.append(f"{told}; that of the original differs{figure}, in another way")
         else:
             comparison.differences.append(f"{told}; that of the original does not")
     if by_inductor_alone:
@@ -63,17 +67,19 @@ def add_differences(comparison: Comparison, built: Comparison, of_original: Comp
         comparison.not_compared.append(f"what Inductor's own code changes, with the original too ({first}{more})")
 
 
-def _is_as_far(changed: Apart | None, original: Apart | None, between: Apart | None) -> bool:
+def _is_as_far(changed: Apart, original: Apart, between: Apart | None) -> bool:
     """Return whether the changed program's built code is no farther from anything than Inductor takes the original's."""
-    if changed is None or original is None:
-        return False
     farthest = max(changed.largest, between.largest if between else 0.0)
     return farthest <= MOST_FARTHER * original.largest
 
 
-def _part(original: Apart | None) -> str:
-    """Say so where what Inductor makes of the original is too much to be rounding."""
-    if original is None or original.largest <= MOST_ROUNDED * original.size:
+def _is_alike(original: Apart, between: Apart | None) -> bool:
+    return between is None or between.largest <= MOST_ALIKE * original.largest
+
+
+def _part(original: Apart, between: Apart | None) -> str:
+    """Say so where what Inductor makes of the original is too much to be rounding, and the changed program's is another."""
+    if original.largest <= MOST_ROUNDED * original.size or _is_alike(original, between):
         return ""
     return f" of {original.size:.3g}, so that nobody can tell what the change does to it"
 

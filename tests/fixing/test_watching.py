@@ -1,0 +1,71 @@
+"""What is kept of a script while it runs: gradients at each ``backward()``, and the variables of who calls compiled code."""
+
+from __future__ import annotations
+
+import torch
+
+from fx_explorer.worker.verify.observed.backward_calls import MOST_ELEMENTS, BackwardCalls
+from fx_explorer.worker.verify.observed.callers import Callers
+from fx_explorer.worker.verify.observed.reachable import Walk
+
+
+def test_gradients_of_each_backward_are_kept_though_the_program_throws_them_away() -> None:
+    model, backwards = torch.nn.Linear(3, 2), BackwardCalls()
+    with backwards.watched():
+        for factor in (1.0, 2.0):
+            (model(torch.ones(1, 3)) * factor).sum().backward()
+            model.zero_grad()
+        torch.autograd.grad(model(torch.ones(1, 3)).sum(), model.weight)
+    assert backwards.count == 2, "grad() leaves no gradients"
+    kept = backwards.of_leaves({id(model.weight): "model.weight"})
+    assert [(name, gradient.tolist()) for name, gradient in kept.items()] == [
+        ("the gradient of model.weight at call 1 of backward()", [1.0] * 6),
+        ("the gradient of model.weight at call 2 of backward()", [2.0] * 6),
+    ]
+
+
+def test_backwards_inside_a_backward_are_part_of_it() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    weight, backwards = torch.ones(3, requires_grad=True), BackwardCalls()
+    with backwards.watched():
+        checkpoint(lambda x: x * x, weight * 1, use_reentrant=True).sum().backward()
+    assert backwards.count == 1
+    assert list(backwards.of_leaves({id(weight): "weight"})) == ["the gradient of weight at call 1 of backward()"]
+
+
+def test_of_a_large_gradient_evenly_spaced_elements_are_kept() -> None:
+    weight, backwards = torch.zeros(10 * MOST_ELEMENTS + 1, requires_grad=True), BackwardCalls()
+    with backwards.watched():
+        (weight * torch.arange(len(weight))).sum().backward()
+    (kept,) = backwards.of_leaves({id(weight): "weight"}).values()
+    assert len(kept) <= MOST_ELEMENTS
+    assert kept.diff().unique().tolist() == [11.0]
+
+
+def test_variables_are_seen_as_they_are_at_the_end_of_the_last_call() -> None:
+    callers = Callers()
+
+    def inner(given: int) -> None:
+        callers.note()
+        given += 1
+        seen.append(given)
+
+    seen: list[int] = []
+    inner(1)
+    inner(5)
+    names = dict(callers.variables())
+    of_inner = {name.partition("()'s ")[2]: value for name, value in names.items() if "inner()" in name}
+    assert of_inner["given"] == 6
+    assert of_inner["seen"] is seen
+
+
+def test_the_state_of_an_optimizer_has_the_name_of_the_parameter() -> None:
+    model = torch.nn.Linear(3, 2)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.ones(1, 3)).sum().backward()
+    opt.step()
+    walk = Walk(lambda path: False)
+    walk.add("state", "global model", model)
+    walk.add("global", "global opt", opt)
+    assert "global opt.state[model.weight]['momentum_buffer']" in walk.reached().values["global"]

@@ -38,7 +38,7 @@ MODULES = (
     "fx_explorer.worker.target_program",
     "fx_explorer.worker.verify.programs",
     "fx_explorer.worker.verify.verifying",
-    "fx_explorer.worker.verify.verifying_script",
+    "fx_explorer.worker.verify.script.verifying",
 )
 """Those of sympy are imported by the first compilation of a process, which takes it half a second; ours by every worker."""
 

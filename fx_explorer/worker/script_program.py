@@ -22,8 +22,8 @@ from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.users.on_import import after_import
 from fx_explorer.worker.users.usable_torch import BrokenTorch, no_end_of_process
-from fx_explorer.worker.verify.script_run import ScriptRun
-from fx_explorer.worker.verify.verifying_script import VerifyingScript
+from fx_explorer.worker.verify.script.run import ScriptRun
+from fx_explorer.worker.verify.script.verifying import VerifyingScript
 
 
 class ScriptProgram:

@@ -76,6 +76,15 @@ def test_a_difference_is_laid_to_the_change_where_the_original_does_not_have_it(
     assert not (comparison.is_run_built and left_out), "it would be said to be equal"
 
 
+def test_small_numbers_in_built_code_are_held_against_their_size(tmp_path: Path) -> None:
+    small = run(tmp_path, "def f(x): return x * 2e-3")
+    before = {**small, "hidden": [], "not reached": []}
+    for factor, is_near in (("2.0001e-3", True), ("2.05e-3", False)):
+        changed = run(tmp_path, f"def f(x): return x * {factor}")
+        found = compared(before, changed["seen"], before["names"], before["words"], is_built=True)
+        assert ("the output, with the example inputs in the built code: " in "".join(found.differences)) != is_near
+
+
 def test_the_original_is_built_only_where_there_is_a_difference(tmp_path: Path) -> None:
     before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
     comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)

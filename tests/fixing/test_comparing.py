@@ -49,6 +49,7 @@ def compared(before: Any, after: Any) -> Comparison:
         (3, 3),
         (None, None),
         (math.nan, math.nan),
+        (5.737573146820068, 5.737579345703125),
     ],
 )
 def test_equal_within_what_the_dtype_allows(before: Any, after: Any) -> None:
@@ -69,6 +70,9 @@ def test_equal_within_what_the_dtype_allows(before: Any, after: Any) -> None:
         (torch.ones(1), None, "was a tensor [1] and is nothing"),
         (True, 1, "was True and is 1"),
         (2.0, torch.tensor(2.0), "was 2.0 and is a tensor []"),
+        (2.0, 2.001, "was 2.0 and is 2.001"),
+        (1e300, 2e300, "was 1e+300 and is 2e+300"),
+        (0.0, -0.0, "was 0.0 and is -0.0"),
     ],
 )
 def test_a_difference_is_told_with_its_place(before: Any, after: Any, said: str) -> None:

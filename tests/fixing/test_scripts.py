@@ -12,9 +12,9 @@ from fx_explorer import fixing
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.whole_session.figures import session_figures
 from fx_explorer.session import SessionReader
-from fx_explorer.worker.verify.comparing_scripts import compared
-from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
+from fx_explorer.worker.verify.observed.compiled_calls import MOST_CALLS
 from fx_explorer.worker.verify.observed.reachable import ReachedValues
+from fx_explorer.worker.verify.script.comparing import compared
 
 OUT = "take the print out of the compiled code"
 AFTER = "let torch do the print after the graph"

@@ -4,7 +4,6 @@ words.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,9 @@ from typing import Any
 import torch
 
 from fx_explorer.model import Verification
+from fx_explorer.worker.verify import near
 from fx_explorer.worker.verify.lines import that_differ
+from fx_explorer.worker.verify.near import Apart
 from fx_explorer.worker.verify.observed import identity
 from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
 from fx_explorer.worker.verify.observed.outside import READS
@@ -24,43 +25,7 @@ from fx_explorer.worker.verify.varying import Varying
 
 MAX_DIFFERENCES = 12
 
-_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
-    torch.float16: (1e-3, 1e-5),
-    torch.bfloat16: (1.6e-2, 1e-5),
-    torch.float32: (1.3e-6, 1e-5),
-    torch.complex64: (1.3e-6, 1e-5),
-    torch.float64: (1e-9, 1e-9),
-    torch.complex128: (1e-9, 1e-9),
-}
-"""(relative, absolute) tolerance per dtype. Those of up to 32 bits are the ones of
-``torch.testing.assert_close``. Those of 64 bits are tighter, because its tolerances would hide a
-number that lost precision in a 32-bit step. Values of any other dtype must be equal.
-"""
-
-BUILT_FACTOR = 20.0
-"""How much wider tolerances are for built code, which computes in another order than PyTorch's own
-operators.
-"""
-
 IN_BUILT_CODE, WITHOUT_COMPILING = " in the built code", ", without torch.compile"
-
-_LEAST: dict[torch.dtype, float] = {
-    torch.float32: 1e-7,
-    torch.complex64: 1e-7,
-    torch.float64: 1e-12,
-    torch.complex128: 1e-12,
-}
-"""Least absolute tolerance, for what rounding leaves where larger numbers cancel each other out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """How far two numbers, or the elements of two tensors, are from each other."""
-
-    largest: float
-    """The largest absolute difference."""
-    size: float
-    """The largest magnitude of the original's finite elements."""
 
 
 @dataclass
@@ -283,50 +248,25 @@ class Comparison:
     def _value_told(self, before: Any, after: Any, place: str) -> str:
         """Return the difference of two values in words, or ``""``. ``place`` names the value and the call."""
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
-            difference, told = self._tensors(before, after)
-            if difference and before.dtype in _TOLERANCES:
-                self.apart[place] = Apart(difference, _size(before))
-            if difference > self.largest:
-                self.largest, self.where = difference, f"{place}{self._how}"
-            return told
-        is_equal = _same(before, after)
+            return self._tensors_told(before, after, place)
+        is_equal = near.are_equal(before, after)
         if not is_equal and not self.is_uncompiled and type(before) is type(after) is float:
-            is_equal = self._is_rounded(before, after, place)
+            self.apart[place] = near.numbers_apart(before, after)
+            is_equal = near.are_numbers_near(before, after, is_built=self.is_built)
         return "" if is_equal else f"was {_short(before)} and is {_short(after)}"
 
-    def _is_rounded(self, before: float, after: float, place: str) -> bool:
-        """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from such tensors, which
-        compiled code computes in another order.
-        """
-        if before == after:  # zeros of another sign
-            return self.is_built
-        one, other = (torch.tensor(value, dtype=torch.float64) for value in (before, after))
-        self.apart[place] = Apart(_largest_difference(one, other), abs(before))
-        relative, absolute = self._tolerances(one.float(), other.float())
-        return torch.allclose(other, one, rtol=relative, atol=absolute, equal_nan=True)
-
-    def _tensors(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, str]:
-        """Return (largest absolute difference, the difference in words or ``""``)."""
+    def _tensors_told(self, before: torch.Tensor, after: torch.Tensor, place: str) -> str:
         for what, one, other in (("shape", _shape(before), _shape(after)), ("dtype", before.dtype, after.dtype)):
             if one != other:
-                return 0.0, f"its {what} was {one} and is {other}"
-        difference = _largest_difference(before, after)
-        relative, absolute = self._tolerances(before, after)
-        if not torch.allclose(after, before, rtol=relative, atol=absolute, equal_nan=True):
-            return difference, f"differs by up to {difference:.3g}"
-        return difference, "" if self.is_built or _signs_of_zeros(before, after) else "a zero has another sign"
-
-    def _tolerances(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, float]:
-        """Return the (relative, absolute) tolerance for two tensors. The absolute one allows for
-        elements that are small beside the others; it must not exceed what a tensor of small numbers
-        can bear.
-        """
-        if before.dtype not in _TOLERANCES:
-            return 0.0, 0.0
-        relative, absolute = _TOLERANCES[before.dtype]
-        absolute = max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(before.dtype, absolute))
-        factor = BUILT_FACTOR if self.is_built else 1.0
-        return factor * relative, factor * absolute
+                return f"its {what} was {one} and is {other}"
+        apart = near.tensors_apart(before, after)
+        if apart.largest and near.may_be_rounded(before.dtype):
+            self.apart[place] = apart
+        if apart.largest > self.largest:
+            self.largest, self.where = apart.largest, f"{place}{self._how}"
+        if not near.are_tensors_near(before, after, is_built=self.is_built):
+            return f"differs by up to {apart.largest:.3g}"
+        return "" if self.is_built or near.have_zeros_of_one_sign(before, after) else "a zero has another sign"
 
     def row(self, calls: Sequence[str]) -> Verification:
         """Return the row of what was compared, with the first differences of each kind."""
@@ -419,16 +359,6 @@ def _ended(seen: Mapping[str, Any]) -> str:
     return f"it raised {seen['raised']}" if seen["raised"] else "it returned"
 
 
-def _same(before: object, after: object) -> bool:
-    if isinstance(before, float) and isinstance(after, float):
-        if before == 0.0 and after == 0.0:
-            return math.copysign(1.0, before) == math.copysign(1.0, after)
-        return before == after or (math.isnan(before) and math.isnan(after)) or math.isclose(before, after, rel_tol=1e-6)
-    if isinstance(before, complex) and isinstance(after, complex):
-        return _same(before.real, after.real) and _same(before.imag, after.imag)
-    return type(before) is type(after) and before == after
-
-
 def _told_of(seen: Mapping[str, Any]) -> str:
     return _cut(repr(seen["message"]), _MESSAGE)
 
@@ -449,28 +379,3 @@ def _cut(text: str, most: int) -> str:
 
 def _shape(tensor: torch.Tensor) -> str:
     return str(list(tensor.shape))
-
-
-def _size(tensor: torch.Tensor) -> float:
-    """Return the largest magnitude of the finite elements."""
-    finite = tensor[tensor.isfinite()].abs()
-    return float(finite.max()) if finite.numel() else 0.0
-
-
-def _signs_of_zeros(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Return whether zeros have the same signs in both: 1 / -0.0 is another number than 1 / 0.0."""
-    if not before.is_floating_point():
-        return True
-    zeros = (before == 0) & (after == 0)
-    return not bool((zeros & (before.signbit() != after.signbit())).any())
-
-
-def _largest_difference(before: torch.Tensor, after: torch.Tensor) -> float:
-    if before.numel() == 0:
-        return 0.0
-    wide = torch.complex128 if before.is_complex() else torch.float64
-    one, other = before.to(wide), after.to(wide)
-    apart = (one - other).abs()
-    same = (one == other) | (one.isnan() & other.isnan())
-    largest = float(torch.where(same, torch.zeros_like(apart), apart).max())
-    return math.inf if math.isnan(largest) else largest

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fx_explorer.worker.verify.comparing import Apart, Comparison
+from fx_explorer.worker.verify.comparing import Comparison
+from fx_explorer.worker.verify.near import Apart
 
 MOST_FARTHER = 2.0
 """How much farther than the original's built code is from PyTorch's operators the changed program's may be, and the two from

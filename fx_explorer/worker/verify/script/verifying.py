@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.verify.child_program import ChildProgram
-from fx_explorer.worker.verify.comparing_scripts import WithTheOriginal, new_names
 from fx_explorer.worker.verify.original_request import as_on_disk
-from fx_explorer.worker.verify.script_run import (
+from fx_explorer.worker.verify.script.comparing import WithTheOriginal, new_names
+from fx_explorer.worker.verify.script.run import (
     AS_LONG_AS_COMPILING_S,
     ScriptRun,
     built_result,

@@ -25,8 +25,8 @@ from fx_explorer.worker.verify.observed.outside import HiddenCalls, OutsideEffec
 from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.verify.compiled_calls import CompiledCalls
     from fx_explorer.worker.verify.observed.backward_calls import BackwardCalls
+    from fx_explorer.worker.verify.observed.compiled_calls import CompiledCalls
     from fx_explorer.worker.verify.observed.lookups import Lookups
     from fx_explorer.worker.verify.observed.reachable import Walk
 
@@ -56,8 +56,8 @@ class ScriptRun:
         """Begin to watch compiled calls and ``backward()``, and seed random numbers. Call it as soon as torch has
         been imported.
         """
-        from fx_explorer.worker.verify.compiled_calls import CompiledCalls
         from fx_explorer.worker.verify.observed.backward_calls import BackwardCalls
+        from fx_explorer.worker.verify.observed.compiled_calls import CompiledCalls
         from fx_explorer.worker.verify.observed.observing import seed
 
         seed(0)

@@ -1,0 +1,1 @@
+"""Scripts: what their runs have in common is compared."""

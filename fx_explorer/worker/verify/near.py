@@ -99,7 +99,8 @@ def _as_tensors(before: float, after: float) -> tuple[torch.Tensor, torch.Tensor
 
 def _size(tensor: torch.Tensor) -> float:
     """Return the largest magnitude of the finite elements."""
-    finite = tensor[tensor.isfinite()].abs()
+    wide = _wide(tensor)
+    finite = wide[wide.isfinite()].abs()
     return float(finite.max()) if finite.numel() else 0.0
 
 
@@ -114,9 +115,12 @@ def have_zeros_of_one_sign(before: torch.Tensor, after: torch.Tensor) -> bool:
 def _largest(before: torch.Tensor, after: torch.Tensor) -> float:
     if before.numel() == 0:
         return 0.0
-    wide = torch.complex128 if before.is_complex() else torch.float64
-    one, other = before.to(wide), after.to(wide)
+    one, other = _wide(before), _wide(after)
     apart = (one - other).abs()
     same = (one == other) | (one.isnan() & other.isnan())
     largest = float(torch.where(same, torch.zeros_like(apart), apart).max())
     return math.inf if math.isnan(largest) else largest
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)

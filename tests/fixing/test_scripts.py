@@ -287,6 +287,7 @@ def run(counts: dict[str, int], values: dict[str, object], problem: str = "") ->
         "counts": counts,
         "problem": problem,
         "variables": [],
+        "possible variables": [],
         "gradients": {},
         "kept calls": min(sum(counts.values()), MOST_CALLS),
         "backward calls": 0,

@@ -215,6 +215,7 @@ class Comparison:
         is not read. A file that is read less often is listed too, because its content may have
         changed by the time it would have been read.
         """
+        before, after = (list(map(self.varying.masked, effects)) for effects in (before, after))
         for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
             self._leave_out(f"what {effect.removeprefix(READS)} says later, which is no longer read in each call")
         before, after = ([one for one in effects if not _only_reads(one)] for effects in (before, after))

@@ -34,10 +34,18 @@ class Callers:
     def variables(self) -> Iterator[tuple[str, object]]:
         """Yield (``main()'s model``, value) of each variable, as it is now."""
         for code, frame in self._frames.items():
-            function = getattr(code, "co_qualname", code.co_name)  # Python 3.10 knows only the name
             for name, value in list(frame.f_locals.items()):
                 if name.isidentifier():  # ".0" is the iterator of a comprehension
-                    yield f"{function}()'s {name}", value
+                    yield _told(code, name), value
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all variables that these functions may have, set or not."""
+        for code in self._frames:
+            yield from (_told(code, name) for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars))
+
+
+def _told(code: CodeType, name: str) -> str:
+    return f"{getattr(code, 'co_qualname', code.co_name)}()'s {name}"  # Python 3.10 knows only the name
 
 
 _OF_MODULE = "<module>"

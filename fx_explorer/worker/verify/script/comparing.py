@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.worker.target import loading
 from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
-from fx_explorer.worker.verify.varying import Varying, varying_numbers
+from fx_explorer.worker.verify.varying import Varying, varying_numbers, varying_parts
 
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
@@ -67,8 +67,10 @@ class WithTheOriginal:
 
 def varying(run: Run, other: Run) -> Varying:
     """Return what two runs of one script do not have in common."""
-    numbers = {**varying_numbers(run["printed"], other["printed"]), **varying_numbers(run["errors"], other["errors"])}
-    return Varying(frozenset(compared(run, other).different), numbers)
+    written = [(run[kind], other[kind]) for kind in ("printed", "errors", "effects")]
+    numbers = {line: ranks for one, two in written for line, ranks in varying_numbers(one, two).items()}
+    around = frozenset(pair for one, two in written for pair in varying_parts(one, two))
+    return Varying(frozenset(compared(run, other).different), numbers, around)
 
 
 def compared(
@@ -86,7 +88,8 @@ def compared(
     """
     from fx_explorer.worker.verify.comparing import Comparison, told_of_hidden
 
-    ignored = new_names | frozenset(set(before["variables"]) ^ set(after["variables"]))
+    of_both = set(before["possible variables"]) & set(after["possible variables"])
+    ignored = new_names | frozenset({*before["variables"], *after["variables"]} - of_both)
     comparison = Comparison(is_built, is_uncompiled, ignored, frozenset(before["names"]), varying)
     both = {name for name in before["counts"] if name in after["counts"]}
     one, other = (_with_outputs(run, both) for run in (before, after))

@@ -106,7 +106,7 @@ class ScriptRun:
         """
         status = {"exit status": {"the exit status": self._status}}
         if self._calls is None or self._backwards is None:  # it has not imported torch
-            return {"values": status, **_NOTHING_REACHED, "names": [], "variables": [], "gradients": {}}
+            return {"values": status, **_NOTHING_REACHED}
         globals_, variables = _globals(), list(self._calls.callers.variables())
         walk = _walk(globals_, variables)
         reached = walk.reached()
@@ -115,6 +115,7 @@ class ScriptRun:
             "values": {**reached.values, **status},
             "names": [name for _, name, _ in globals_],
             "variables": [name for name, _ in variables],
+            "possible variables": list(self._calls.callers.names()),
             "gradients": self._backwards.of_leaves(walk.names()),
         }
 
@@ -131,7 +132,10 @@ class ScriptRun:
         }
 
 
-_NOTHING_REACHED: dict[str, Any] = {"facts": {}, "same": [], "overlapping": [], "unreadable": {}}
+_NOTHING_REACHED: dict[str, Any] = {
+    **{"facts": {}, "same": [], "overlapping": [], "unreadable": {}},
+    **{"names": [], "variables": [], "possible variables": [], "gradients": {}},
+}
 
 
 def original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:

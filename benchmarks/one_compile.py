@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import sys
 import time
@@ -36,10 +37,12 @@ def observer(how: str, session: str) -> AbstractContextManager[object]:
         return contextlib.nullcontext()
     if how in FLOORS:
         return FLOORS[how]()
-    from fx_explorer.capture.recorder import recording
+    from fx_explorer.capture.recorder import HOOKS, recording
     from fx_explorer.model import CaptureRequest
     from fx_explorer.session import SessionWriter
 
+    for module, _ in HOOKS.values():
+        importlib.import_module(f"fx_explorer.capture.{module}")
     request = CaptureRequest(target="benchmark", session=session, build=how == "build")
     return recording(SessionWriter(session), request, lambda notice: None)
 

@@ -199,6 +199,34 @@ class SessionWriter:
         with self._within_transaction():
             self._db.executemany(schema.insert_sql(type(batch[0])), map(self._encoder(type(batch[0])), batch))
 
+    def add_values(self, row_type: type[schema.SessionRow], rows: Iterable[Sequence[object]]) -> None:
+        """Append rows given as all their fields, which are numbers and words of ours. Of pairs there are tens of
+        thousands, and to make an object of each and encode it takes as long as to write it.
+        """
+        batch = list(rows)
+        if not batch:
+            return
+        with self._within_transaction():
+            self._db.executemany(schema.insert_sql(row_type), batch)
+
+    def add_numbered(self, rows: Sequence[schema.SessionRow]) -> range:
+        """Append many rows of one type, whose ``id`` is 0 yet, in one transaction, and return their ids."""
+        if not rows:
+            return range(0)
+        row_type = type(rows[0])
+        with self._within_transaction():
+            ids = self._next_ids(row_type, len(rows))
+            encoded = map(self._encoder(row_type), rows)
+            self._db.executemany(
+                schema.insert_sql(row_type), [[row_id, *values[1:]] for row_id, values in zip(ids, encoded, strict=True)]
+            )
+        return ids
+
+    def _next_ids(self, row_type: type, count: int) -> range:
+        """Return the ids that the next rows of a type get from SQLite. Nobody else adds any before the transaction ends."""
+        first = int(self._db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {schema.TABLES[row_type]}").fetchone()[0])
+        return range(first, first + count)
+
     def update(self, row: schema.SessionRow) -> None:
         """Replace the row that has the same id, e.g. a Compilation when it ends."""
         table = schema.TABLES[type(row)]
@@ -271,11 +299,11 @@ class SessionWriter:
         ``position`` and ``id`` of the nodes are filled in here.
         """
         with self.transaction():
-            first = int(self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM node").fetchone()[0])
+            first = self._next_ids(model.Node, len(nodes)).start
             placed = replace(graph, first_node=first, node_count=len(nodes))
             placed = replace(placed, id=self.add(placed))
             self._db.executemany(schema.insert_sql(model.Node), self._placed_nodes(nodes, first, placed.id))
-            self.add_all(model.Edge(first + producer, first + consumer) for producer, consumer in edges)
+            self.add_values(model.Edge, ((first + producer, first + consumer) for producer, consumer in edges))
         return placed
 
     def _placed_nodes(self, nodes: Sequence[model.Node], first: int, graph: int) -> Iterator[list[object]]:

@@ -286,6 +286,16 @@ def test_what_the_program_has_frozen_stays_frozen() -> None:
         gc.unfreeze()
 
 
+def test_a_compile_leaves_old_objects_where_python_itself_has_frozen_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.unfreeze()  # what the tests have frozen
+    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)  # as Python 3.12 begins
+    with fresh_compiler(), shortcuts():
+        young = [object()]
+        torch.compile(torch.sin, backend="eager")(torch.ones(3))
+        assert any(one is young for one in gc.get_objects(generation=2))
+
+
 def test_graphs_are_still_printed_for_the_user() -> None:
     module = torch.fx.symbolic_trace(torch.nn.ReLU())
     with shortcuts():

@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from fx_explorer.errors import NotASessionError
 from fx_explorer.session import SessionReader, SessionWriter, packing
-from fx_explorer.session.packing import LARGEST_ALIKE, MOST_BASES
+from fx_explorer.session.packing import LARGEST_ALIKE, MOST_BASES, SHORT
 
 SOURCE = Path(packing.__file__).read_text()
 
@@ -44,6 +45,16 @@ def test_a_text_that_is_not_like_the_others_of_its_kind_is_packed_alone(tmp_path
     with SessionReader(path) as reader:
         assert [reader.text(i) for i in ids] == [code(1), other, code(2), other + "!"]
         assert reader.query("SELECT count(*) FROM text WHERE id=? AND base", (ids[1],)) == [(0,)]
+
+
+@pytest.mark.parametrize("size", [1, 200, SHORT, SHORT + 1])
+def test_short_texts_take_no_more_than_in_a_large_window(tmp_path: Path, size: int) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        text = writer.text(SOURCE[:size])
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.text(text) == SOURCE[:size]
+        taken = reader.query("SELECT length(body) FROM text WHERE id=?", (text,))[0][0]
+        assert taken <= 1.01 * len(zlib.compress(SOURCE[:size].encode(), packing.LEVEL))
 
 
 def test_what_was_rolled_back_is_no_base(tmp_path: Path) -> None:

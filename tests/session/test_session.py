@@ -91,6 +91,25 @@ def test_two_writers_of_one_session_get_ids_of_their_own(tmp_path: Path) -> None
     assert ids == [1, 2, 3, 4, 5, 6]
 
 
+def test_rows_that_are_added_at_once_get_the_ids_that_single_ones_would(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        files = [model.SourceFile(0, f"{i}.py", 0) for i in range(5)]
+        ids = [writer.add(files[0]), *writer.add_numbered(files[1:3]), writer.add(files[3]), *writer.add_numbered(files[4:])]
+        assert list(writer.add_numbered([])) == []
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.rows(model.SourceFile) == [dataclasses.replace(file, id=i) for i, file in enumerate(files, 1)]
+        assert ids == [1, 2, 3, 4, 5]
+
+
+def test_rows_given_as_values_are_those_given_as_objects(tmp_path: Path) -> None:
+    rows = [model.LineNode(1, line, 7, "origins", line % 2) for line in range(4)]
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.add_values(model.LineNode, map(dataclasses.astuple, rows))
+        writer.add_values(model.LineNode, [])
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.rows(model.LineNode) == rows
+
+
 def test_nodes_of_a_graph_are_contiguous_and_come_by_page(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         for size in (3, 5):

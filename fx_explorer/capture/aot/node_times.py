@@ -38,19 +38,23 @@ def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager
 def _told(recording: Recording, stage: Stage, original: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[tuple[str, str], UserLine | None] = {}
     """Stack and module → the line: the nodes of one line share their stack's text."""
+    phases = recording.phases
 
     @functools.wraps(original)
     def run_node(interpreter: Any, n: torch.fx.Node) -> Any:
-        with recording.noting("the time of a node", stage):
+        # It runs for thousands of nodes, so Dynamo is kept out of what is new only.
+        try:
             key = n.meta.get("stack_trace") or "", module_of(n)[0]
             if key not in known:
-                known[key] = _line_of(recording, *key)
-            recording.phases.turn_to(known[key])
+                with recording.noting("the time of a node", stage):
+                    known[key] = _line_of(recording, *key)
+            phases.turn_to(known.get(key))
+        except Exception as error:  # noqa: BLE001 - stored: no fault of the compile's
+            recording.add_fault("the time of a node", stage, error)
         try:
             return original(interpreter, n)
         finally:
-            with recording.noting("the time of a node", stage):
-                recording.phases.turn_to(None)
+            phases.turn_to(None)
 
     return run_node
 

@@ -12,6 +12,7 @@ import contextlib
 import dis
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,6 +64,10 @@ def _told_first(table: list[Any], opcode: int | None, tell: Callable[[Any], None
             table[opcode] = original
 
 
+def _nothing() -> None:
+    """Stand for a weak reference to what is gone."""
+
+
 class _Lines(threading.local):
     """The line that each function is at that this thread traces, the outermost first.
 
@@ -73,8 +78,8 @@ class _Lines(threading.local):
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._running: list[UserLine | None] = []
-        self._known = 0
-        """The ``id`` of the translator of the function that it is in, where that is looked at already; else 0."""
+        self._known: Callable[[], Any] = _nothing
+        """Gives the translator of the function that it is in, where that is looked at already. It is not kept alive."""
         self._is_torchs = False
         """Whether that function is torch's, all of which counts for the line that called it."""
 
@@ -91,7 +96,7 @@ class _Lines(threading.local):
         return starts_line
 
     def _came_to(self, translator: Any) -> None:
-        if id(translator) != self._known:
+        if self._known() is not translator:
             self._look_at(translator)
         elif self._is_torchs:
             return
@@ -105,7 +110,7 @@ class _Lines(threading.local):
             del self._running[depth:]
             self._running += [None] * (depth - len(self._running))
             self._running.append(self._line_of(translator))
-            self._known = id(translator)
+            self._known = weakref.ref(translator)
             self._is_torchs = self._recording.sources.is_torch(translator.f_code.co_filename)
 
     def _line_of(self, translator: Any) -> UserLine | None:
@@ -121,14 +126,14 @@ class _Lines(threading.local):
         """Note that an inlined function returns to the line that called it."""
         with self._recording.noting("the time of a line", "dynamo"):
             del self._running[translator.inline_depth :]
-            self._known = 0
+            self._known = _nothing
             self._tell()
 
     def ended(self, _: Any) -> None:
         """Note that the outermost function returns."""
         with self._recording.noting("the time of a line", "dynamo"):
             self._running.clear()
-            self._known = 0
+            self._known = _nothing
             self._tell()
 
     def _tell(self) -> None:

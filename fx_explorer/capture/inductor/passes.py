@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,7 +23,6 @@ from fx_explorer.capture.inductor import ir
 from fx_explorer.capture.inductor.kernels.generated import LoweredKernels, kernel_recording
 from fx_explorer.capture.inductor.kernels.kernel_rows import add_lowered
 from fx_explorer.capture.links.links import copied_links
-from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import ArtifactKind, Gate, LineNode
@@ -127,13 +126,9 @@ def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[An
         kind, "schedule", text, title=f"{title} {part}".strip(), language="ir", direction=direction
     )
     if graph is not None:
-        recording.writer.add_all(_ir_lines(artifact, line_nodes, graph))
-
-
-def _ir_lines(artifact: int, line_nodes: Iterable[tuple[int, str]], graph: RecordedGraph) -> Iterator[LineNode]:
-    for line, name in line_nodes:
-        if name in graph.by_name:
-            yield LineNode(artifact, line, graph.by_name[name], "origins")
+        ids = graph.by_name
+        lines = ((artifact, line, ids[name], "origins", 0) for line, name in line_nodes if name in ids)
+        recording.writer.add_values(LineNode, lines)
 
 
 def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:

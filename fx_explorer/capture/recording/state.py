@@ -67,12 +67,13 @@ class Recording:
         self.request = request
         self.notify = notify
         self.sources = Sources(writer)
+        self.node_rows = graphs.NodeRows(self.sources)
         self.started = time.time()
         self.waited_s = 0.0
         """Seconds that the compiler waited for the user at gates. They do not count as compile
         time.
         """
-        self.phases = Phases(lambda: self.elapsed() - self.waited_s)
+        self.phases = Phases(lambda: time.time() - self.started - self.waited_s)
         """What torch times now, and at which lines of the user's it is."""
         self.boundary: Boundary = StraightThrough()
         """Where the stages meet."""
@@ -141,6 +142,7 @@ class Recording:
         self._attempts.clear()
         self._told_unavailable.clear()
         self.sources = Sources(self.writer)
+        self.node_rows = graphs.NodeRows(self.sources)
         self.boundary = StraightThrough()
         self.notify = lambda notice: None
         self._broken = False
@@ -289,7 +291,9 @@ class Recording:
         of its own.
         """
         live = list(module.graph.nodes)
-        rows = [graphs.node_row(node, self.sources) for node in live]
+        if stage == "dynamo":
+            self.node_rows.forget()
+        rows = [self.node_rows.of(node) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
         if not label and self.here.segment is not None:
             label = self.here.segment.bucket

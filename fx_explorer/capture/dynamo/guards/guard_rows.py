@@ -14,10 +14,10 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo.guards import CheckFunctionManager
@@ -80,22 +80,18 @@ def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any,
     parts = [part for leaf in leaves(manager.root) for part in _parts(leaf)]
     dropped = {i for i, guard in enumerate(asked) if heard and heard.has_dropped(guard)}
     owners = _Owners(asked, dropped)
-    owned: dict[int, list[_Part]] = {}
-    for part in parts:
-        owned.setdefault(owners.of(part), []).append(part)
-    rows = [_guard_row(recording, i, guard, owned.get(i, [])) for i, guard in enumerate(asked)]
-    rows = [replace(row, dropped_by=heard.name) if heard and i in dropped else row for i, row in enumerate(rows)]
-    ids = _add(recording, rows)
-    make = _Checks(recording, code, output_graph.local_scope, manager)
-    checks = [make.row(position, part, owners.guard_of(part)) for position, part in enumerate(parts)]
-    costs = less_the_call([check.cost_ns for check in checks])
     numbers = [owners.of(part) for part in parts]
-    checks = [
-        replace(check, guard=ids[number] if number >= 0 else 0, cost_ns=cost)
-        for check, number, cost in zip(checks, numbers, costs, strict=True)
+    owned: dict[int, list[_Part]] = {}
+    for number, part in zip(numbers, parts, strict=True):
+        owned.setdefault(number, []).append(part)
+    rows = [
+        _guard_row(recording, i, guard, owned.get(i, []), heard.name if heard and i in dropped else "")
+        for i, guard in enumerate(asked)
     ]
-    with recording.writer.transaction():
-        checks = [replace(check, id=recording.writer.add(check)) for check in checks]
+    ids = _add(recording, rows)
+    made = _Checks(recording, code, output_graph.local_scope, manager).rows(parts, numbers, asked, ids)
+    check_ids = recording.writer.add_numbered(made)
+    checks = [replace(check, id=check_id) for check, check_id in zip(made, check_ids, strict=True)]
     _keep(recording, code, output_graph.local_scope, manager, checks)
     cost = tree_cost_ns(manager.root, output_graph.local_scope)
     recording.writer.add(Metric(0, recording.compilation_id(), "guard_check_ns", json.dumps(cost)))
@@ -118,9 +114,8 @@ def _keep(recording: Recording, code: Any, f_locals: dict[str, Any], manager: An
     recording.live_guards.add(manager, tree)
 
 
-def _add(recording: Recording, rows: list[Guard]) -> list[int]:
-    with recording.writer.transaction():
-        ids = [recording.writer.add(row) for row in rows]
+def _add(recording: Recording, rows: list[Guard]) -> range:
+    ids = recording.writer.add_numbered(rows)
     for row, row_id in zip(rows, ids, strict=True):
         if row.kind == SHAPES:  # lowering may have more to ask of sizes
             recording.of(recording.compilation_name()).shape_guard = replace(row, id=row_id)
@@ -170,7 +165,6 @@ class _Owners:
 
     def __init__(self, asked: list[Any], dropped: Collection[int] = ()) -> None:
         """``dropped``: positions of guards that have no checks, because a filter dropped them."""
-        self._asked = asked
         self._by_code: dict[str, int] = {}
         self._by_kind: dict[tuple[str, str], int] = {}
         self._by_source: dict[str, int] = {}
@@ -199,29 +193,36 @@ class _Owners:
         )
         return next((i for i in candidates if i >= 0), -1)
 
-    def guard_of(self, part: _Part) -> Any:
-        number = self.of(part)
-        return self._asked[number] if number >= 0 else None
-
 
 # rows
 
 
-def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Part]) -> Guard:
+def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Part], dropped_by: str) -> Guard:
     checked = [condition for part in parts for condition in part.conditions]
-    codes = guard.code_list or checked if guard.create_fn_name() == SHAPES else (*checked, *(guard.code_list or ()))
+    kind = guard.create_fn_name()
+    codes = guard.code_list or checked if kind == SHAPES else (*checked, *(guard.code_list or ()))
     code = " and ".join(dict.fromkeys(codes))
-    row = Guard(0, recording.compilation_id(), position, guard.create_fn_name(), name_of(guard), code, "")
-    user = _user_frame(recording, list(guard.user_stack or ()))
-    if user is None:
-        return row
-    return replace(row, verbose=f"# {user.line}" if user.line else "", file=user.filename, line=user.lineno or 0)
+    user = _user_frame(recording, guard.user_stack or ())
+    line = user.line if user is not None else ""
+    return Guard(
+        0,
+        recording.compilation_id(),
+        position,
+        kind,
+        name_of(guard),
+        code,
+        verbose=f"# {line}" if line else "",
+        file=user.filename if user is not None else "",
+        line=user.lineno or 0 if user is not None else 0,
+        dropped_by=dropped_by,
+    )
 
 
-def _user_frame(recording: Recording, stack: list[Any]) -> Any:
+def _user_frame(recording: Recording, stack: Sequence[Any]) -> Any:
     """Return the innermost frame outside torch, else the innermost; None without a stack."""
-    outside = [frame for frame in stack if not recording.sources.is_torch(frame.filename)]
-    return (outside or stack or [None])[-1]
+    is_torch = recording.sources.is_torch
+    outside = (frame for frame in reversed(stack) if not is_torch(frame.filename))
+    return next(outside, stack[-1] if stack else None)
 
 
 _NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
@@ -230,6 +231,14 @@ _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
 """What a source begins with, also inside ``dict(type(L['self']).__dict__)['size']``."""
 
 _LIBRARY = re.compile(r"^__(?:import_torch|builtins)")
+
+
+class _Place(NamedTuple):
+    """A line of the user's, and the stack that it is in."""
+
+    file: str
+    line: int
+    stack: int
 
 
 class _Checks:
@@ -242,18 +251,29 @@ class _Checks:
         self._locals = f_locals
         self._values = ExampleValues(manager, f_locals)
 
-    def row(self, position: int, part: _Part, guard: Any) -> GuardCheck:
+    def rows(self, parts: list[_Part], numbers: list[int], asked: list[Any], ids: Sequence[int]) -> list[GuardCheck]:
+        """Make the rows of all checks. ``numbers`` says which of the guards each part is for, -1 for none, and ``ids``
+        are those of the guards' rows.
+        """
+        values = [self._values.of(part.leaf.source or "L") for part in parts]
+        # The parts of a leaf are checked together, and its cost counts once.
+        costs = [cost_ns(part.leaf.check, value) if part.is_first else 0.0 for part, value in zip(parts, values, strict=True)]
+        guards = [(asked[number], ids[number]) if number >= 0 else (None, 0) for number in numbers]
+        of_each = zip(parts, values, less_the_call(costs), guards, strict=True)
+        return [self._row(i, part, value, cost, *guard) for i, (part, value, cost, guard) in enumerate(of_each)]
+
+    def _row(self, position: int, part: _Part, value: Any, cost: float, guard: Any, guard_id: int) -> GuardCheck:
         """Make the row of one check: the value it looks at, where that comes from, and what the
         check costs.
         """
         leaf = part.leaf
         source = "" if leaf.source == "L" else leaf.source
         is_shape = guard is not None and guard.create_fn_name() == SHAPES
-        value = self._values.of(leaf.source or "L")
-        row = GuardCheck(
+        place = self._place(part, guard)
+        return GuardCheck(
             0,
             self._compilation,
-            0,
+            guard_id,
             position,
             leaf.kind,
             source,
@@ -262,10 +282,11 @@ class _Checks:
             value_type=leaf.value_type if source else "",
             value=described(value) if source and not isinstance(value, Unreachable) else "",
             note=part.note,
-            # The parts of a leaf are checked together, and its cost counts once.
-            cost_ns=cost_ns(leaf.check, value) if part.is_first else 0.0,
+            file=place.file,
+            line=place.line,
+            stack=place.stack,
+            cost_ns=cost,
         )
-        return self._placed(row, part, guard)
 
     def _origin(self, source: str) -> Origin:
         root = _ROOT.search(source)
@@ -278,21 +299,19 @@ class _Checks:
             return "closure"
         return "module" if isinstance(self._locals.get(name), torch.nn.Module) else "argument"
 
-    def _placed(self, row: GuardCheck, part: _Part, guard: Any) -> GuardCheck:
-        """Return the row with the user's line: that of the guard, or of torch's remark (for a
-        relation between sizes).
-        """
+    def _place(self, part: _Part, guard: Any) -> _Place:
+        """Return the user's line: that of the guard, or of torch's remark (for a relation between sizes)."""
         sources = self._recording.sources
-        stack = list(guard.user_stack or ()) if guard is not None else []
+        stack = guard.user_stack or () if guard is not None else ()
         user = _user_frame(self._recording, stack)
         if user is not None:
             frames = (Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in stack)
-            return replace(row, file=user.filename, line=user.lineno or 0, stack=sources.stack(frames))
+            return _Place(user.filename, user.lineno or 0, sources.stack(frames))
         noted = _NOTED_LINE.search(part.note)
         file = sources.complete(noted["file"]) if noted else ""
         if noted is None or not Path(file).is_absolute():  # a file that is not in the session
-            return row
-        return replace(row, file=file, line=int(noted["line"]))
+            return _Place("", 0, 0)
+        return _Place(file, int(noted["line"]), 0)
 
 
 def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> None:

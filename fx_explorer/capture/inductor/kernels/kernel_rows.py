@@ -29,6 +29,7 @@ from fx_explorer.model import (
     LineSource,
     WithoutKernel,
 )
+from fx_explorer.model.rows.link import How
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
@@ -112,7 +113,7 @@ class _KernelRows:
         kernel_id = self._add_kernel(kernel, first_line=kernel.first_line, artifact=artifact)
         calls = [self._add_call(kernel_id, position, call) for position, call in enumerate(kernel.calls)]
         for call, call_id in zip(kernel.calls, calls, strict=True):
-            self._writer.add_all(self._code_lines(artifact, call.nodes, call.line_nodes, call_id))
+            self._writer.add_values(LineNode, self._code_lines(artifact, call.nodes, call.line_nodes, call_id))
         self._writer.add_all(self._copied_lines(artifact, kernel))
         self._add_choices(kernel_id, kernel, calls)
 
@@ -183,21 +184,24 @@ class _KernelRows:
         for choice in call.choices:
             if choice.options == options:
                 nodes = (choice.alone,) if choice.alone else call.nodes
-                self._writer.add_all(self._code_lines(artifact, nodes, choice.line_nodes, call_id))
+                self._writer.add_values(LineNode, self._code_lines(artifact, nodes, choice.line_nodes, call_id))
 
     def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:
         call_id = self._writer.add(KernelCall(0, kernel_id, position, call.line))
         if self._output_code and call.line:
             nodes = self._node_ids(call.nodes)
-            self._writer.add_all(LineNode(self._output_code, call.line, node, "call_site", call_id) for node in nodes)
+            self._writer.add_values(LineNode, ((self._output_code, call.line, node, "call_site", call_id) for node in nodes))
         return call_id
 
-    def _code_lines(self, artifact: int, nodes: tuple[str, ...], line_nodes: LineNodes, call_id: int) -> Iterator[LineNode]:
+    def _code_lines(
+        self, artifact: int, nodes: tuple[str, ...], line_nodes: LineNodes, call_id: int
+    ) -> Iterator[tuple[int, int, int, How, int]]:
+        """Yield the fields of each LineNode."""
         for node in self._node_ids(nodes):
-            yield LineNode(artifact, 0, node, "origins", call_id)
+            yield artifact, 0, node, "origins", call_id
         for line, name in line_nodes:
             if name in self._graph.by_name:
-                yield LineNode(artifact, line, self._graph.by_name[name], "codegen", call_id)
+                yield artifact, line, self._graph.by_name[name], "codegen", call_id
 
     def _node_ids(self, names: tuple[str, ...]) -> list[int]:
         return [self._graph.by_name[name] for name in names if name in self._graph.by_name]

@@ -204,7 +204,7 @@ def module_of(node: torch.fx.Node) -> tuple[str, str]:
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
         return "", ""
-    path, module_type = list(stack.values())[-1]
+    path, module_type = next(reversed(stack.values()))
     name = module_type if isinstance(module_type, str) else getattr(module_type, "__name__", str(module_type))
     return module_path(str(path)), name.rpartition(".")[2]
 
@@ -263,6 +263,45 @@ def node_row(node: torch.fx.Node, sources: Sources) -> Node:
         is_view=computes_nothing(node, target),
         subgraph_names=subgraph_names(node),
     )
+
+
+_META_OF_A_ROW = (
+    *("val", "example_value", "stack_trace", "nn_module_stack", "fwd_nn_module_stack", "desc", "seq_nr"),
+    *("autograd_backward", "partitioner_tag"),
+)
+"""What ``node_row`` reads of ``node.meta``, but for annotations, which are changed in place."""
+
+
+class NodeRows:
+    """Makes the rows of nodes. Most nodes of a graph are those of an earlier one, or copies that share what is in their
+    meta, and such a node gets the row that it had there.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._known: dict[str, tuple[list[object], Node]] = {}
+        """Name → what the row of the latest node of this name was made of, and the row."""
+
+    def forget(self) -> None:
+        """Let go of the nodes of earlier graphs."""
+        self._known.clear()
+
+    def of(self, node: torch.fx.Node) -> Node:
+        if node.op == "call_module" or isinstance(node.target, torch._ops.HigherOrderOperator):  # it may call a graph
+            return node_row(node, self._sources)
+        made_of = [node.op, node.target, *map(node.meta.get, _META_OF_A_ROW)]
+        before, row = self._known.get(node.name, ((), None))
+        if row is not None and all(map(operator.is_, before, made_of)) and _has_arguments_of(row, node):
+            return row
+        row = node_row(node, self._sources)
+        self._known[node.name] = made_of, row
+        return row
+
+
+def _has_arguments_of(row: Node, node: torch.fx.Node) -> bool:
+    """Return whether a row has the arguments and annotations that its node has now. They are changed in place."""
+    own = "" if node.op == "placeholder" else arguments(node)
+    return row.arguments == own and row.annotations == plain(node.meta.get("custom"))
 
 
 def _strides(value: torch.Tensor) -> tuple[str, ...] | None:

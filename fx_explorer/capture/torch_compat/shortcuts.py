@@ -24,6 +24,7 @@ import torch
 
 from fx_explorer.capture.torch_compat.index_sums import work_out_sums_once
 from fx_explorer.capture.torch_compat.patching import configured, patched
+from fx_explorer.capture.torch_compat.tensor_keys import make_keys_once
 from fx_explorer.capture.torch_compat.versions import options_there
 from fx_explorer.stack_room import room_behind
 
@@ -47,6 +48,7 @@ def shortcuts() -> Iterator[None]:
         _wrap_operations_once(stack)
         work_out_sums_once(stack)
         _look_for_no_symbols(stack)
+        make_keys_once(stack)
         yield
 
 

@@ -7,6 +7,7 @@ import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils._ordered_set import OrderedSet
 
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 
@@ -52,3 +53,18 @@ def test_sparse_tensors_are_told_from_strided_ones() -> None:
     assert [fake_tensor.is_sparse_any(tensor) for tensor in tensors] == [False, True, True, True, False]
     with shortcuts():
         assert [fake_tensor.is_sparse_any(tensor) for tensor in tensors] == [False, True, True, True, False]
+
+
+def test_ordered_sets_have_the_order_that_torch_gives_them() -> None:
+    sets = [OrderedSet(text) for text in ("", "abc", "cb", "dcba", "xay", "bcd")]
+    others = [*sets, set("a"), frozenset("b")]
+
+    def united_and_common() -> list[list[str]]:
+        return [list(result) for one in sets for other in others for result in (one | other, one & other)]
+
+    by_torch = united_and_common()
+    with shortcuts():
+        assert united_and_common() == by_torch
+        united = sets[1] | sets[1]
+    united.add("new")
+    assert "new" not in sets[1]

@@ -48,6 +48,7 @@ def shortcuts() -> Iterator[None]:
         _wrap_operations_once(stack)
         work_out_sums_once(stack)
         _look_for_no_symbols(stack)
+        _unite_sets_quickly(stack)
         make_keys_once(stack)
         yield
 
@@ -269,3 +270,31 @@ def _has_no_symbols(sizes: Any) -> bool:
     """
     shape_env = getattr(sizes, "shape_env", None)
     return not getattr(shape_env, "var_to_range", True) and not getattr(shape_env, "backed_var_to_val", True)
+
+
+def _unite_sets_quickly(stack: contextlib.ExitStack) -> None:
+    """Unite and intersect ordered sets as dictionaries. Those of ``collections.abc``, which torch uses, go through Python for
+    each element and hash it again; a dependency of the scheduler's takes long to hash.
+    """
+    from torch.utils._ordered_set import OrderedSet
+
+    def make_or(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __or__(these: Any, those: Any) -> Any:
+            if type(these) is not OrderedSet or type(those) is not OrderedSet:
+                return original(these, those)
+            return OrderedSet._from_dict(these._dict | those._dict)
+
+        return __or__
+
+    def make_and(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __and__(these: Any, those: Any) -> Any:
+            if type(these) is not OrderedSet or type(those) is not OrderedSet:
+                return original(these, those)
+            fewer, more = (these, those) if len(these._dict) < len(those._dict) else (those, these)
+            return OrderedSet(filter(more._dict.__contains__, fewer._dict))  # in the order of the fewer, as torch has them
+
+        return __and__
+
+    if hasattr(OrderedSet, "_from_dict") and "_dict" in getattr(OrderedSet, "__slots__", ()):
+        stack.enter_context(patched(OrderedSet, "__or__", make_or))
+        stack.enter_context(patched(OrderedSet, "__and__", make_and))

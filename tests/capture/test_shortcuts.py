@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor import pattern_matcher
+from torch._inductor.pattern_matcher import Arg, CallFunction, CallFunctionVarArgs, KeywordArg, ListOf, MultiOutputPattern
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
@@ -68,3 +70,65 @@ def test_ordered_sets_have_the_order_that_torch_gives_them() -> None:
         united = sets[1] | sets[1]
     united.add("new")
     assert "new" not in sets[1]
+
+
+def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    aten = torch.ops.aten
+    scores = aten.exp.default(aten.div.Tensor(aten.bmm.default(x, y), 2.0))
+    joined = aten.cat.default([aten.sin.default(x), aten.cos.default(x)])
+    doubled = aten.add.Tensor(aten.sin.default(y), aten.sin.default(y), alpha=2)
+    product = aten.mul.Tensor(input=aten.sin.default(x), other=y)
+    return aten.bmm.default(scores, aten.add.Tensor(joined, aten.mul.Tensor(doubled, product)))
+
+
+def patterns() -> list[Any]:
+    """Patterns of all kinds, each with whether it is in ``program``."""
+    aten = torch.ops.aten
+    sine = CallFunction(aten.sin.default, Arg())
+
+    def attention(scores: Any) -> Any:
+        return CallFunction(aten.bmm.default, CallFunction(aten.exp.default, scores), Arg())
+
+    def halved(product: Any) -> Any:
+        return CallFunction(aten.div.Tensor, CallFunction(product, Arg(), Arg()), 2.0)
+
+    return [
+        (attention(halved(aten.bmm.default)), True),
+        (attention(halved(aten.mm.default)), False),
+        (attention(CallFunction(aten.div.Tensor, CallFunctionVarArgs(aten.bmm.default), KeywordArg("by"))), True),
+        (attention(CallFunction(aten.div.Tensor, CallFunctionVarArgs(aten.mm.default), KeywordArg("by"))), False),
+        (attention(CallFunctionVarArgs([aten.div.Tensor, aten.mul.Tensor])), True),
+        (CallFunction(aten.cat.default, [sine, CallFunction(aten.cos.default, Arg())]), True),
+        (CallFunction(aten.cat.default, ListOf(CallFunction([aten.sin.default, aten.cos.default], Arg()))), True),
+        (CallFunction(aten.add.Tensor, sine, sine, alpha=2), False),
+        (CallFunction(aten.add.Tensor, sine, CallFunction(aten.sin.default, Arg()), alpha=KeywordArg("by")), True),
+        (CallFunction(aten.add.Tensor, sine, Arg()), True),
+        (CallFunction(aten.mul.Tensor, CallFunction(aten.add.Tensor, Arg(), Arg(), alpha=2), Arg()), True),
+        (MultiOutputPattern([halved(aten.bmm.default)]), True),
+        (MultiOutputPattern([halved(aten.mm.default)]), False),
+    ]
+
+
+def test_patterns_find_what_they_find_without_a_look_before() -> None:
+    calls = [node for node in torch.fx.symbolic_trace(program).graph.nodes if node.op == "call_function"]
+
+    def found() -> list[list[list[str]]]:
+        matches = [[pattern.match(node) for node in calls] for pattern, _ in patterns()]
+        return [[[node.name for node in match.nodes] for match in of_one if match] for of_one in matches]
+
+    by_torch = found()
+    assert [bool(nodes) for nodes in by_torch] == [is_there for _, is_there in patterns()]
+    with shortcuts():
+        assert found() == by_torch
+
+
+def test_patterns_whose_rules_are_not_known_are_matched_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def _match(pattern: Any, node: Any, context: Any) -> Any:
+        return pattern.commuted(node, context)
+
+    own = pattern_matcher.PatternExpr.match
+    with shortcuts():
+        assert pattern_matcher.PatternExpr.match is not own
+    monkeypatch.setattr(pattern_matcher._TargetArgsExpr, "_match", _match)
+    with shortcuts():
+        assert pattern_matcher.PatternExpr.match is own

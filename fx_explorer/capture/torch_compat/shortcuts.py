@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.torch_compat.graph_patterns import match_only_what_may_match
 from fx_explorer.capture.torch_compat.index_sums import work_out_sums_once
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.tensor_keys import make_keys_once
@@ -50,6 +51,7 @@ def shortcuts() -> Iterator[None]:
         _look_for_no_symbols(stack)
         _unite_sets_quickly(stack)
         make_keys_once(stack)
+        match_only_what_may_match(stack)
         yield
 
 

@@ -3,13 +3,20 @@
 from typing import Any
 
 import pytest
+import sympy
 import torch
+import torch.utils._sympy.printers as value_printers
+from torch._dynamo.source import LocalSource
 from torch._inductor import pattern_matcher
+from torch._inductor.codegen.common import PythonPrinter
+from torch._inductor.codegen.cpp_utils import CppPrinter
+from torch._inductor.codegen.triton import TritonPrinter
 from torch._inductor.pattern_matcher import Arg, CallFunction, CallFunctionVarArgs, KeywordArg, ListOf, MultiOutputPattern
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, ShapeGuardPythonPrinter, StatelessSymbolicContext
 from torch.utils._ordered_set import OrderedSet
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 
@@ -132,3 +139,28 @@ def test_patterns_whose_rules_are_not_known_are_matched_by_torch(monkeypatch: py
     monkeypatch.setattr(pattern_matcher._TargetArgsExpr, "_match", _match)
     with shortcuts():
         assert pattern_matcher.PatternExpr.match is own
+
+
+x, y, z = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "xyz")
+SUMS = [x, x + 64 * y, -x - 1, x * y * 3 + z - 2, sympy.Integer(7), 2**31 * z, FloorDiv(x, 4) + y, ModularIndexing(y, 2, 8)]
+
+
+def test_texts_of_sums_are_those_that_are_written_anew() -> None:
+    printers = [PythonPrinter(), TritonPrinter(), CppPrinter(), value_printers.PythonPrinter()]
+
+    def texts() -> list[str]:
+        return [str(expr) for expr in SUMS] + [printer.doprint(expr) for printer in printers for expr in SUMS]
+
+    by_torch = texts()
+    with shortcuts():
+        assert texts() == by_torch
+        assert texts() == by_torch, "kept"
+
+
+def test_a_printer_of_guards_names_symbols_by_where_they_come_from() -> None:
+    def guard(name: str) -> str:
+        source = LocalSource(name)
+        return ShapeGuardPythonPrinter({x: [source]}, lambda source: source.local_name, {x: [source]}).doprint(x + 2)
+
+    with shortcuts():
+        assert (guard("first"), guard("second")) == ("2 + first", "2 + second")

@@ -9,6 +9,7 @@ Of the 12 layers of a Llama training step (torch 2.11): 99,000 simplifications o
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from fx_explorer.capture.torch_compat.patching import patched
 MOST_ANSWERS = 100_000
 """After so many the kept answers are forgotten."""
 
+_SUMS = (sympy.Symbol, sympy.Integer, sympy.Add, sympy.Mul)
+
 
 def work_out_sums_once(stack: contextlib.ExitStack) -> None:
     """Answer Inductor's repeated questions from what is known, until the stack is closed."""
@@ -28,6 +31,7 @@ def work_out_sums_once(stack: contextlib.ExitStack) -> None:
     _simplify_once(stack)
     _compare_once(stack, relational.Equality)
     _compare_once(stack, relational._Inequality)
+    _print_once(stack)
 
 
 def _simplify_once(stack: contextlib.ExitStack) -> None:
@@ -77,6 +81,48 @@ def _compare_once(stack: contextlib.ExitStack, relation: Any) -> None:
 
     stack.callback(setattr, relation, "__new__", usual)
     setattr(relation, "__new__", staticmethod(__new__))  # noqa: B010 - mypy knows no assignment to it
+
+
+def _print_once(stack: contextlib.ExitStack) -> None:
+    """Keep the text of a sum, as sympy writes it and as torch's printers do: the same few hundred are written over and over, for
+    code and to compare.
+    """
+    from sympy.core._print_helpers import Printable
+    from sympy.printing.printer import Printer
+
+    expr_printer: Any = getattr(importlib.import_module("torch.utils._sympy.printers"), "ExprPrinter", None)
+    texts: dict[Any, str] = {}
+
+    def make_str(original: Callable[[Any], str]) -> Callable[[Any], str]:
+        def __str__(expr: Any) -> str:
+            if not isinstance(expr, _SUMS) or Printer._global_settings:
+                return original(expr)
+            text = texts.get(expr)
+            return _kept_text(texts, expr, expr, original(expr)) if text is None else text
+
+        return __str__
+
+    def make_doprint(original: Callable[..., str]) -> Callable[..., str]:
+        def doprint(printer: Any, expr: Any) -> str:
+            kind = type(printer)
+            # A printer of guards, which has a constructor of its own, names symbols by where they come from.
+            if not isinstance(expr, _SUMS) or kind.__init__ is not Printer.__init__ or not issubclass(kind, expr_printer):
+                return original(printer, expr)
+            text = texts.get((kind, expr))
+            return _kept_text(texts, (kind, expr), expr, original(printer, expr)) if text is None else text
+
+        return doprint
+
+    stack.enter_context(patched(Printable, "__str__", make_str))
+    if expr_printer is not None:
+        stack.enter_context(patched(Printer, "doprint", make_doprint))
+
+
+def _kept_text(texts: dict[Any, str], question: Any, expr: Any, text: str) -> str:
+    """Keep the text of an expression that consists of nothing but sums and products."""
+    if all(isinstance(part, _SUMS) for part in sympy.preorder_traversal(expr)):
+        _kept(texts, question, text)
+    return text
 
 
 def _is_number_or_sum(side: Any) -> bool:

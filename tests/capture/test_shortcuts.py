@@ -1,5 +1,7 @@
 """What is left out while torch is recorded gives what torch itself gives."""
 
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,16 +9,19 @@ import sympy
 import torch
 import torch.utils._sympy.printers as value_printers
 from torch._dynamo.source import LocalSource
-from torch._inductor import pattern_matcher
+from torch._inductor import bounds, pattern_matcher
 from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.codegen.cpp_utils import CppPrinter
 from torch._inductor.codegen.triton import TritonPrinter
 from torch._inductor.pattern_matcher import Arg, CallFunction, CallFunctionVarArgs, KeywordArg, ListOf, MultiOutputPattern
+from torch._inductor.sizevars import SizeVarAllocator
+from torch._inductor.virtualized import V
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, ShapeGuardPythonPrinter, StatelessSymbolicContext
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 
@@ -164,3 +169,34 @@ def test_a_printer_of_guards_names_symbols_by_where_they_come_from() -> None:
 
     with shortcuts():
         assert (guard("first"), guard("second")) == ("2 + first", "2 + second")
+
+
+@pytest.fixture
+def sizes() -> Iterator[SizeVarAllocator]:
+    """What Inductor asks about sizes while it lowers a graph."""
+    allocator = SizeVarAllocator(ShapeEnv())
+    with V.set_graph_handler(SimpleNamespace(sizevars=allocator)):
+        yield allocator
+
+
+def test_bounds_are_kept_where_no_size_is_symbolic(sizes: SizeVarAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = [{x: ValueRanges(0, 7), y: ValueRanges(low, 9), z: ValueRanges(1, 1)} for low in (0, 3)]
+    ranges.append({x: ValueRanges(0, 7)})
+    by_torch = [bounds.bound_sympy(expr, given) for expr in SUMS for given in ranges]
+    asked: list[object] = []
+    original = bounds.bound_sympy
+
+    def counted(expr: Any, given: Any) -> Any:
+        asked.append(expr)
+        return original(expr, given)
+
+    monkeypatch.setattr(bounds, "bound_sympy", counted)
+    with shortcuts():
+        for _ in range(2):
+            assert [bounds.bound_sympy(expr, given) for expr in SUMS for given in ranges] == by_torch
+        assert len(asked) < len(by_torch)
+        count = len(asked)
+        sizes.shape_env.var_to_range[sympy.Symbol("s0")] = ValueRanges(2, 8)
+        for given in (ranges[0], ranges[0]):
+            bounds.bound_sympy(x + y, given)
+        assert len(asked) == count + 2

@@ -32,6 +32,7 @@ def work_out_sums_once(stack: contextlib.ExitStack) -> None:
     _compare_once(stack, relational.Equality)
     _compare_once(stack, relational._Inequality)
     _print_once(stack)
+    _bound_once(stack)
 
 
 def _simplify_once(stack: contextlib.ExitStack) -> None:
@@ -123,6 +124,38 @@ def _kept_text(texts: dict[Any, str], question: Any, expr: Any, text: str) -> st
     if all(isinstance(part, _SUMS) for part in sympy.preorder_traversal(expr)):
         _kept(texts, question, text)
     return text
+
+
+def _bound_once(stack: contextlib.ExitStack) -> None:
+    """Keep between which numbers an index of a kernel lies (``bound_sympy``), given its symbols' ranges, where no size is
+    symbolic.
+    """
+    from torch._inductor import bounds
+    from torch._inductor.virtualized import V
+
+    if not hasattr(bounds, "bound_sympy"):
+        return
+    known: dict[Any, Any] = {}
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def bound_sympy(expr: Any, ranges: Any = None) -> Any:
+            if not isinstance(expr, sympy.Expr) or not ranges or not has_no_symbols(getattr(V.graph, "sizevars", None)):
+                return original(expr, ranges)
+            question = expr, frozenset((symbol, ranges.get(symbol)) for symbol in expr.free_symbols)
+            bound = known.get(question)
+            return _kept(known, question, original(expr, ranges)) if bound is None else bound
+
+        return bound_sympy
+
+    stack.enter_context(patched(bounds, "bound_sympy", make))
+
+
+def has_no_symbols(sizes: Any) -> bool:
+    """Return whether no size is symbolic: whatever makes a symbol gives it a range or a value
+    (torch/fx/experimental/symbolic_shapes.py, ``ShapeEnv``).
+    """
+    shape_env = getattr(sizes, "shape_env", None)
+    return not getattr(shape_env, "var_to_range", True) and not getattr(shape_env, "backed_var_to_val", True)
 
 
 def _is_number_or_sum(side: Any) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.torch_compat.graph_patterns import match_only_what_may_match
-from fx_explorer.capture.torch_compat.index_sums import work_out_sums_once
+from fx_explorer.capture.torch_compat.index_sums import has_no_symbols, work_out_sums_once
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.tensor_keys import make_keys_once
 from fx_explorer.capture.torch_compat.versions import options_there
@@ -259,19 +259,11 @@ def _look_for_no_symbols(stack: contextlib.ExitStack) -> None:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def get_graph_partition_symbol_inputs(scheduler: Any, *args: Any) -> Any:
-            return OrderedSet() if _has_no_symbols(V.graph.sizevars) else original(scheduler, *args)
+            return OrderedSet() if has_no_symbols(V.graph.sizevars) else original(scheduler, *args)
 
         return get_graph_partition_symbol_inputs
 
     stack.enter_context(patched(scheduler_class, "get_graph_partition_symbol_inputs", make))
-
-
-def _has_no_symbols(sizes: Any) -> bool:
-    """Return whether no size is symbolic: whatever makes a symbol gives it a range or a value
-    (torch/fx/experimental/symbolic_shapes.py, ``ShapeEnv``).
-    """
-    shape_env = getattr(sizes, "shape_env", None)
-    return not getattr(shape_env, "var_to_range", True) and not getattr(shape_env, "backed_var_to_val", True)
 
 
 def _unite_sets_quickly(stack: contextlib.ExitStack) -> None:

@@ -9,7 +9,7 @@ import sympy
 import torch
 import torch.utils._sympy.printers as value_printers
 from torch._dynamo.source import LocalSource
-from torch._inductor import bounds, pattern_matcher
+from torch._inductor import bounds, graph, ir, pattern_matcher
 from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.codegen.cpp_utils import CppPrinter
 from torch._inductor.codegen.triton import TritonPrinter
@@ -200,3 +200,29 @@ def test_bounds_are_kept_where_no_size_is_symbolic(sizes: SizeVarAllocator, monk
         for given in (ranges[0], ranges[0]):
             bounds.bound_sympy(x + y, given)
         assert len(asked) == count + 2
+
+
+def test_room_and_contiguity_are_those_that_sympy_finds(sizes: SizeVarAllocator) -> None:
+    one, two, three, six = map(sympy.Integer, (1, 2, 3, 6))
+    none = sympy.Integer(0)
+    layouts: list[Any] = [
+        ([two, three], [three, one]),
+        ([two, three], [one, two]),
+        ([two, one, three], [three, six, one]),
+        ([two, none, three], [none, three, one]),
+        ([two, none, three], [three, three, one]),
+        ([none, none], [one, one]),
+        ([], []),
+        ([2, 3], [3, 1]),
+        ([x, three], [three, one]),
+        ([three, x], [x, one]),
+    ]
+
+    def answers() -> list[object]:
+        found = [graph.compute_required_storage_length(shape, stride, six) for shape, stride in layouts]
+        return [*found, *map(type, found), *(ir.is_contiguous_strides_for_shape(stride, shape) for shape, stride in layouts)]
+
+    by_torch = answers()
+    assert by_torch[-10:] == [True, False, True, True, True, True, True, True, True, True]
+    with shortcuts():
+        assert answers() == by_torch

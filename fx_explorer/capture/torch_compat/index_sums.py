@@ -33,6 +33,7 @@ def work_out_sums_once(stack: contextlib.ExitStack) -> None:
     _compare_once(stack, relational._Inequality)
     _print_once(stack)
     _bound_once(stack)
+    _reckon_with_numbers(stack)
 
 
 def _simplify_once(stack: contextlib.ExitStack) -> None:
@@ -156,6 +157,49 @@ def has_no_symbols(sizes: Any) -> bool:
     """
     shape_env = getattr(sizes, "shape_env", None)
     return not getattr(shape_env, "var_to_range", True) and not getattr(shape_env, "backed_var_to_val", True)
+
+
+def _reckon_with_numbers(stack: contextlib.ExitStack) -> None:
+    """Reckon with Python's numbers where all sizes and strides are numbers: how much room a buffer takes, and whether it is
+    contiguous. torch multiplies sympy's.
+    """
+    from torch._inductor import graph, ir
+
+    replacements = {
+        "compute_required_storage_length": _room_in_numbers,
+        "is_contiguous_strides_for_shape": _contiguous_in_numbers,
+    }
+    for module in (graph, ir):
+        for name, make in replacements.items():
+            if hasattr(module, name):
+                stack.enter_context(patched(module, name, make))
+
+
+def _room_in_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compute_required_storage_length(shape: Any, strides: Any, storage_offset: Any) -> Any:
+        if not all(isinstance(number, sympy.Integer) for number in (*shape, *strides, storage_offset)) or 0 in shape:
+            return original(shape, strides, storage_offset)
+        last = sum((int(size) - 1) * int(stride) for size, stride in zip(shape, strides, strict=False))
+        return sympy.Integer(1 + int(storage_offset) + last)
+
+    return compute_required_storage_length
+
+
+def _contiguous_in_numbers(original: Callable[..., bool]) -> Callable[..., bool]:
+    def is_contiguous_strides_for_shape(stride: Any, shape: Any) -> bool:
+        if not all(isinstance(number, (int, sympy.Integer)) for number in (*stride, *shape)):
+            return original(stride, shape)
+        expected = expected_if_empty = 1
+        for size, step in reversed(tuple(zip(map(int, shape), map(int, stride), strict=False))):
+            if size == 1:
+                continue
+            if step not in (expected, expected_if_empty):
+                return False
+            expected *= size
+            expected_if_empty *= max(1, size)
+        return True
+
+    return is_contiguous_strides_for_shape
 
 
 def _is_number_or_sum(side: Any) -> bool:

@@ -3,7 +3,7 @@ questions a hundred thousand times: a model's layers are alike, and so are their
 
 What sympy answers depends on nothing but the expressions, which never change, so an answer is kept.
 Of the 12 layers of a Llama training step (torch 2.11): 99,000 simplifications of 428 expressions,
-49,000 comparisons of 599 pairs.
+49,000 comparisons of 599 pairs, 60,000 texts of 229 expressions, 1,500 bounds of 53.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _compare_once(stack: contextlib.ExitStack, relation: Any) -> None:
 
 
 def _print_once(stack: contextlib.ExitStack) -> None:
-    """Keep the text of a sum, as sympy writes it and as torch's printers do: the same few hundred are written over and over, for
-    code and to compare.
+    """Keep the text of a sum, as sympy writes it and as torch's printers do. Code and comparisons have the same
+    few hundred over and over.
     """
     from sympy.core._print_helpers import Printable
     from sympy.printing.printer import Printer

@@ -7,6 +7,10 @@ of functions for a log 2 %. Of six layers while inspecting, against the same wit
 same time: strides 7 %, texts of graphs 3 %, wrapped operations 1 % (0.98 and 1.03). Page faults of the
 stack, GPT-2 of 12 layers: 15 to 20 %. Sums that are simplified and compared once, and symbols that are
 not looked for, Llama for an H100, torch 2.11: 7 % where nothing is recorded (0.83 to 0.97 in 3 rounds).
+
+Seconds of 12, sampled where nothing is recorded (12 layers of Llama and of GPT-2 for an H100, torch 2.11): keys of fake
+tensors 0.25 in both, patterns that cannot match 0.16 and 0.14, ordered sets 0.13 and 0.06, texts of sums 0.12 in both,
+room and contiguity of buffers 0.14 and 0.09, bounds of indices 0.12 and 0.06.
 """
 
 from __future__ import annotations

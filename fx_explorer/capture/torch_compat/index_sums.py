@@ -3,12 +3,13 @@ questions a hundred thousand times: a model's layers are alike, and so are their
 
 What sympy answers depends on nothing but the expressions, which never change, so an answer is kept.
 Of the 12 layers of a Llama training step (torch 2.11): 99,000 simplifications of 428 expressions,
-49,000 comparisons of 599 pairs.
+49,000 comparisons of 599 pairs, 60,000 texts of 229 expressions, 1,500 bounds of 53.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from fx_explorer.capture.torch_compat.patching import patched
 MOST_ANSWERS = 100_000
 """After so many the kept answers are forgotten."""
 
+_SUMS = (sympy.Symbol, sympy.Integer, sympy.Add, sympy.Mul)
+
 
 def work_out_sums_once(stack: contextlib.ExitStack) -> None:
     """Answer Inductor's repeated questions from what is known, until the stack is closed."""
@@ -28,6 +31,9 @@ def work_out_sums_once(stack: contextlib.ExitStack) -> None:
     _simplify_once(stack)
     _compare_once(stack, relational.Equality)
     _compare_once(stack, relational._Inequality)
+    _print_once(stack)
+    _bound_once(stack)
+    _reckon_with_numbers(stack)
 
 
 def _simplify_once(stack: contextlib.ExitStack) -> None:
@@ -77,6 +83,123 @@ def _compare_once(stack: contextlib.ExitStack, relation: Any) -> None:
 
     stack.callback(setattr, relation, "__new__", usual)
     setattr(relation, "__new__", staticmethod(__new__))  # noqa: B010 - mypy knows no assignment to it
+
+
+def _print_once(stack: contextlib.ExitStack) -> None:
+    """Keep the text of a sum, as sympy writes it and as torch's printers do. Code and comparisons have the same
+    few hundred over and over.
+    """
+    from sympy.core._print_helpers import Printable
+    from sympy.printing.printer import Printer
+
+    expr_printer: Any = getattr(importlib.import_module("torch.utils._sympy.printers"), "ExprPrinter", None)
+    texts: dict[Any, str] = {}
+
+    def make_str(original: Callable[[Any], str]) -> Callable[[Any], str]:
+        def __str__(expr: Any) -> str:
+            if not isinstance(expr, _SUMS) or Printer._global_settings:
+                return original(expr)
+            text = texts.get(expr)
+            return _kept_text(texts, expr, expr, original(expr)) if text is None else text
+
+        return __str__
+
+    def make_doprint(original: Callable[..., str]) -> Callable[..., str]:
+        def doprint(printer: Any, expr: Any) -> str:
+            kind = type(printer)
+            # A printer of guards, which has a constructor of its own, names symbols by where they come from.
+            if not isinstance(expr, _SUMS) or kind.__init__ is not Printer.__init__ or not issubclass(kind, expr_printer):
+                return original(printer, expr)
+            text = texts.get((kind, expr))
+            return _kept_text(texts, (kind, expr), expr, original(printer, expr)) if text is None else text
+
+        return doprint
+
+    stack.enter_context(patched(Printable, "__str__", make_str))
+    if expr_printer is not None:
+        stack.enter_context(patched(Printer, "doprint", make_doprint))
+
+
+def _kept_text(texts: dict[Any, str], question: Any, expr: Any, text: str) -> str:
+    """Keep the text of an expression that consists of nothing but sums and products."""
+    if all(isinstance(part, _SUMS) for part in sympy.preorder_traversal(expr)):
+        _kept(texts, question, text)
+    return text
+
+
+def _bound_once(stack: contextlib.ExitStack) -> None:
+    """Keep between which numbers an index of a kernel lies (``bound_sympy``), given its symbols' ranges, where no size is
+    symbolic.
+    """
+    from torch._inductor import bounds
+    from torch._inductor.virtualized import V
+
+    if not hasattr(bounds, "bound_sympy"):
+        return
+    known: dict[Any, Any] = {}
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def bound_sympy(expr: Any, ranges: Any = None) -> Any:
+            if not isinstance(expr, sympy.Expr) or not ranges or not has_no_symbols(getattr(V.graph, "sizevars", None)):
+                return original(expr, ranges)
+            question = expr, frozenset((symbol, ranges.get(symbol)) for symbol in expr.free_symbols)
+            bound = known.get(question)
+            return _kept(known, question, original(expr, ranges)) if bound is None else bound
+
+        return bound_sympy
+
+    stack.enter_context(patched(bounds, "bound_sympy", make))
+
+
+def has_no_symbols(sizes: Any) -> bool:
+    """Return whether no size is symbolic: whatever makes a symbol gives it a range or a value
+    (torch/fx/experimental/symbolic_shapes.py, ``ShapeEnv``).
+    """
+    shape_env = getattr(sizes, "shape_env", None)
+    return not getattr(shape_env, "var_to_range", True) and not getattr(shape_env, "backed_var_to_val", True)
+
+
+def _reckon_with_numbers(stack: contextlib.ExitStack) -> None:
+    """Reckon with Python's numbers where all sizes and strides are numbers: how much room a buffer takes, and whether it is
+    contiguous. torch multiplies sympy's.
+    """
+    from torch._inductor import graph, ir
+
+    replacements = {
+        "compute_required_storage_length": _room_in_numbers,
+        "is_contiguous_strides_for_shape": _contiguous_in_numbers,
+    }
+    for module in (graph, ir):
+        for name, make in replacements.items():
+            if hasattr(module, name):
+                stack.enter_context(patched(module, name, make))
+
+
+def _room_in_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compute_required_storage_length(shape: Any, strides: Any, storage_offset: Any) -> Any:
+        if not all(isinstance(number, sympy.Integer) for number in (*shape, *strides, storage_offset)) or 0 in shape:
+            return original(shape, strides, storage_offset)
+        last = sum((int(size) - 1) * int(stride) for size, stride in zip(shape, strides, strict=False))
+        return sympy.Integer(1 + int(storage_offset) + last)
+
+    return compute_required_storage_length
+
+
+def _contiguous_in_numbers(original: Callable[..., bool]) -> Callable[..., bool]:
+    def is_contiguous_strides_for_shape(stride: Any, shape: Any) -> bool:
+        if not all(isinstance(number, (int, sympy.Integer)) for number in (*stride, *shape)):
+            return original(stride, shape)
+        expected = expected_if_empty = 1
+        for size, step in reversed(tuple(zip(map(int, shape), map(int, stride), strict=False))):
+            if size == 1:
+                continue
+            if step not in (expected, expected_if_empty):
+                return False
+            expected *= size
+            expected_if_empty *= max(1, size)
+        return True
+
+    return is_contiguous_strides_for_shape
 
 
 def _is_number_or_sum(side: Any) -> bool:

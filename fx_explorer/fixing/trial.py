@@ -147,7 +147,7 @@ def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
     return outcome.kind == "finished" or (outcome.kind == "exited" and verification is not None)
 
 
-_RESULTS = ("output", "state", "gradient", "global", "local")
+_RESULTS = ("output", "state", "gradient", "global", "local", "saved")
 
 _OF_A_SCRIPT = {
     "output": ("value that compiled calls return", "values that compiled calls return"),
@@ -155,6 +155,7 @@ _OF_A_SCRIPT = {
     "gradient": ("gradient", "gradients"),
     "global": ("global tensor", "global tensors"),
     "local": ("tensor in a variable of a function", "tensors in variables of functions"),
+    "saved": ("tensor given to torch.save()", "tensors given to torch.save()"),
     "printed line": ("printed line", "printed lines"),
 }
 """Kind of value → one of it, several of it."""

@@ -292,6 +292,8 @@ def run(counts: dict[str, int], values: dict[str, object], problem: str = "") ->
         "kept calls": min(sum(counts.values()), MOST_CALLS),
         "backward calls": 0,
         "kept backward calls": 0,
+        "saved": 0,
+        "kept saved": 0,
     }
 
 

@@ -6,40 +6,52 @@ from collections import Counter
 
 import pytest
 
-from fx_explorer.worker.verify.lines import that_differ
-from fx_explorer.worker.verify.varying import Varying, varying_numbers, varying_parts
+from fx_explorer.worker.verify.lines import RELATIVE, that_differ
+from fx_explorer.worker.verify.varying import VaryingLines
 
 
 def test_only_the_numbers_that_vary_are_left_out() -> None:
-    before, again = (
-        ["step 1 loss 2.5 took 0.1 s", "step 2 loss 2.4 took 0.2 s"],
-        ["step 1 loss 2.5 took 0.3 s", "step 2 loss 2.4 took 0.2 s"],
-    )
-    varying = Varying(numbers=varying_numbers(before, again))
-    assert varying.masked("step 1 loss 2.5 took 9 s") == "step 1 loss 2.5 took … s"
-    assert varying.masked("step 1 loss 7 took 9 s") == "step 1 loss 7 took … s"
-    assert varying.masked("another line of 3") == "another line of 3"
-    assert not varying_numbers(before, before)
+    before = ["step 1 loss 2.5 took 0.1 s", "step 2 loss 2.4 took 0.2 s"]
+    again = ["step 1 loss 2.5 took 0.3 s", "step 2 loss 2.4 took 0.2 s"]
+    varying = VaryingLines.of(before, again)
+    assert varying.masked(["step 1 loss 7 took 9 s", "another line of 3"]) == ["step 1 loss 7 took … s", "another line of 3"]
+    assert VaryingLines.of(before, before) == VaryingLines()
+
+
+def test_a_number_is_not_taken_for_another_that_stands_alone_too() -> None:
+    varying = VaryingLines.of(["0.53", "2.5"], ["0.61", "2.5"])
+    assert varying.masked(["7.0", "3.5"]) == ["…", "3.5"], "the first is a time, the second a loss"
 
 
 def test_names_of_temporary_files_and_of_runs_are_left_out() -> None:
     before = ["calls tempfile.mkdtemp(/tmp/tmp7tqnupu8)", "starting run-0a1c8bb7", "opens /tmp/tmp7tqnupu8/a.pt for writing"]
     again = ["calls tempfile.mkdtemp(/tmp/tmp7zz9_u81)", "starting run-0bbb8b11", "opens /tmp/tmp7zz9_u81/a.pt for writing"]
-    varying = Varying(around=varying_parts(before, again))
-    assert varying.masked("calls tempfile.mkdtemp(/tmp/tmpq1)") == "calls tempfile.mkdtemp(/tmp/…)"
-    assert varying.masked("starting run-77") == "starting run-…"
-    assert varying.masked("opens /tmp/other/a.pt for writing") == "opens /tmp/…/a.pt for writing"
-    assert varying.masked("opens /home/other/a.pt for writing") == "opens /home/other/a.pt for writing"
+    varying = VaryingLines.of(before, again)
+    assert varying.masked(["calls tempfile.mkdtemp(/tmp/tmpq1)"]) == ["calls tempfile.mkdtemp(/tmp/…)"]
+    assert varying.masked(["starting run-77"]) == ["starting run-…"]
+    assert varying.masked(["opens /tmp/other/a.pt for writing"]) == ["opens /tmp/…/a.pt for writing"]
+    assert varying.masked(["opens /home/other/a.pt for writing"]) == ["opens /home/other/a.pt for writing"]
     assert varying.told()[2] == "'starting run-…', which is another in each run"
-    assert not varying_parts(["a b"], ["c d"]), "another line"
-    assert not varying_parts(before, before[:2]), "texts of which there are more in one run are not held against each other"
+    assert not VaryingLines.of(["a b"], ["c d"]).around, "another line"
+
+
+def test_lines_of_which_there_are_more_in_one_run_are_left_out() -> None:
+    varying = VaryingLines.of(["50% 1/2", "done"], ["25% 1/4", "50% 1/2", "done"])
+    assert varying.masked(["10% 1/10", "20% 1/5", "done"]) == ["done"]
+    assert varying.told() == ["the line '#% #/#', which is not written as often in each run"]
+
+
+def test_an_address_is_another_in_each_process() -> None:
+    assert VaryingLines().masked(["at 0x7feed5c14cd0", "0x10"]) == ["at 0x…", "0x10"]
 
 
 @pytest.mark.parametrize(
     ("line", "other", "is_near"),
     [
         ("final 5.737573146820068", "final 5.737579345703125", True),
-        ("final 5.7375", "final 5.7385", False),
+        ("final 5.7375", "final 5.7395", False),
+        ("loss 0.456", "loss 0.457", True),
+        ("loss 0.1", "loss 0.2", False),
         ("step 3", "step 4", False),
         ("100 rows, 1.0", "101 rows, 1.0", False),
         ("loss 1e-3", "loss 2e-3", False),
@@ -47,6 +59,5 @@ def test_names_of_temporary_files_and_of_runs_are_left_out() -> None:
     ],
 )
 def test_a_printed_number_may_be_rounded(line: str, other: str, is_near: bool) -> None:
-    exact = that_differ(Counter([line]), Counter([other]), may_be_rounded=False)
-    assert exact == ([line], [other])
-    assert (that_differ(Counter([line]), Counter([other]), may_be_rounded=True) == ([], [])) == is_near
+    assert that_differ(Counter([line]), Counter([other])) == ([line], [other])
+    assert (that_differ(Counter([line]), Counter([other]), RELATIVE) == ([], [])) == is_near

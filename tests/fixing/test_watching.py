@@ -21,7 +21,20 @@ def test_gradients_of_each_backward_are_kept_though_the_program_throws_them_away
     assert [(name, gradient.tolist()) for name, gradient in kept.items()] == [
         ("the gradient of model.weight at call 1 of backward()", [1.0] * 6),
         ("the gradient of model.weight at call 2 of backward()", [2.0] * 6),
+        ("the gradient of a tensor [2] at call 1 of backward()", [1.0] * 2),
+        ("the gradient of a tensor [2] at call 2 of backward()", [2.0] * 2),
     ]
+
+
+def test_gradients_of_what_is_gone_go_by_shape_and_size() -> None:
+    backwards = BackwardCalls()
+    with backwards.watched():
+        for factors in ((3.0, 1.0), (1.0, 3.0)):  # the order in which a graph has its leaves is no one's
+            leaves = [torch.ones(2, requires_grad=True) for _ in factors]
+            sum((leaf * factor).sum() for leaf, factor in zip(leaves, factors, strict=True)).backward()
+    kept = backwards.of_leaves({})
+    at = [f"the gradient of a tensor [2] at call {call} of backward(), {rank} of 2" for call in (1, 2) for rank in (1, 2)]
+    assert [kept[name].tolist() for name in at] == [[1.0, 1.0], [3.0, 3.0]] * 2
 
 
 def test_backwards_inside_a_backward_are_part_of_it() -> None:

@@ -14,7 +14,7 @@ import torch
 
 from fx_explorer.model import Verification
 from fx_explorer.worker.verify import near
-from fx_explorer.worker.verify.lines import that_differ
+from fx_explorer.worker.verify.lines import RELATIVE, RELATIVE_IF_BUILT, that_differ
 from fx_explorer.worker.verify.near import Apart
 from fx_explorer.worker.verify.observed import identity
 from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
@@ -150,6 +150,8 @@ class Comparison:
         found, others = _by_name(before), _by_name(after)
         for name, (kind, value) in found.items():
             if self._is_ignored(name):
+                if name in self.varying.names and name in others and _form(value) != _form(others[name][1]):
+                    self._differs(name, name, f"was {_short(value)} and is {_short(others[name][1])}")
                 continue
             self.compared[kind] += value is not None
             told = self._told(name, kind)
@@ -215,7 +217,7 @@ class Comparison:
         is not read. A file that is read less often is listed too, because its content may have
         changed by the time it would have been read.
         """
-        before, after = (list(map(self.varying.masked, effects)) for effects in (before, after))
+        before, after = map(self.varying.effects.masked, (before, after))
         for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
             self._leave_out(f"what {effect.removeprefix(READS)} says later, which is no longer read in each call")
         before, after = ([one for one in effects if not _only_reads(one)] for effects in (before, after))
@@ -231,20 +233,18 @@ class Comparison:
         stderr while it compiles.
         """
         self.compared["line on stderr"] += len(original["errors"])
-        self.lost += (self._counted(original["errors"]) - self._counted(changed["errors"])).elements()
+        before, after = (self.varying.errors.masked(seen["errors"]) for seen in (original, changed))
+        self.lost += (Counter(before) - Counter(after)).elements()
 
     def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
+        before, after = map(self.varying.printed.masked, (before, after))
         self.compared["printed line"] += len(before)
-        one, other = self._counted(before), self._counted(after)
-        lost, new = that_differ(one, other, may_be_rounded=not self.is_uncompiled)
+        one, other = Counter(before), Counter(after)
+        lost, new = that_differ(one, other, 0.0 if self.is_uncompiled else RELATIVE_IF_BUILT if self.is_built else RELATIVE)
         self.lost += lost
         self.new += new
         if not self.moved and one == other:
-            pairs = zip(map(self.varying.masked, after), map(self.varying.masked, before), strict=True)
-            self.moved = next((line for line, other in pairs if line != other), "")
-
-    def _counted(self, lines: Sequence[str]) -> Counter[str]:
-        return Counter(map(self.varying.masked, lines))
+            self.moved = next((line for line, other in zip(after, before, strict=True) if line != other), "")
 
     def _value_told(self, before: Any, after: Any, place: str) -> str:
         """Return the difference of two values in words, or ``""``. ``place`` names the value and the call."""
@@ -358,6 +358,11 @@ def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, An
 
 def _ended(seen: Mapping[str, Any]) -> str:
     return f"it raised {seen['raised']}" if seen["raised"] else "it returned"
+
+
+def _form(value: object) -> tuple[object, ...]:
+    """Return what is the same in each run of a value that varies."""
+    return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else (type(value),)
 
 
 def _told_of(seen: Mapping[str, Any]) -> str:

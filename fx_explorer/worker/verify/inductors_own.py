@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fx_explorer.worker.verify.comparing import Comparison
+from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, Comparison
 from fx_explorer.worker.verify.near import Apart
 
 MOST_FARTHER = 2.0
@@ -66,6 +66,19 @@ def add_differences(comparison: Comparison, built: Comparison, of_original: Comp
         first, *others = by_inductor_alone
         more = f", and {len(others)} more" if others else ""
         comparison.not_compared.append(f"what Inductor's own code changes, with the original too ({first}{more})")
+
+
+def add_prints(comparison: Comparison, built: Comparison, of_original: Comparison) -> None:
+    """Add what the changed program's built code prints otherwise than PyTorch's operators do, where nothing is known yet to
+    be printed otherwise.
+    """
+    if built.prints_equal or not comparison.prints_equal:
+        return
+    if not of_original.prints_equal:
+        comparison.not_compared.append("what the built code prints, which is something else with that of the original too")
+        return
+    told = f"no longer prints {built.lost[0]!r}" if built.lost else f"prints {built.new[0]!r} in addition"
+    comparison.differences.append(f"it {told}{IN_BUILT_CODE}; that of the original does not differ")
 
 
 def _is_as_far(changed: Apart, original: Apart, between: Apart | None) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,11 +46,22 @@ class BackwardCalls:
             yield
 
     def of_leaves(self, names: Mapping[int, str]) -> dict[str, torch.Tensor]:
-        """Return ``the gradient of model.weight at call 2 of backward()`` → its elements, for the leaves that
-        have a name: ``names`` maps ids of tensors to them.
+        """Return ``the gradient of model.weight at call 2 of backward()`` → its elements. ``names`` maps ids of tensors to
+        their names. What has none any more, a model that was deleted or replaced, goes by its shape, and several of one
+        shape by the size of their gradients.
         """
-        named = ((names.get(id(leaf)), call, gradient) for call, leaf, gradient in self._gradients)
-        return {f"the gradient of {name} at call {call} of backward()": gradient for name, call, gradient in named if name}
+        found: dict[str, torch.Tensor] = {}
+        nameless: dict[str, list[torch.Tensor]] = defaultdict(list)
+        for call, leaf, gradient in self._gradients:
+            at = f"at call {call} of backward()"
+            if name := names.get(id(leaf)):
+                found[f"the gradient of {name} {at}"] = gradient
+            else:
+                nameless[f"the gradient of a tensor {list(leaf.shape)} {at}"].append(gradient)
+        for told, gradients in nameless.items():
+            for rank, gradient in enumerate(sorted(gradients, key=_size), 1):
+                found[told if len(gradients) == 1 else f"{told}, {rank} of {len(gradients)}"] = gradient
+        return found
 
     def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
@@ -92,6 +104,11 @@ def _leaves(outputs: Sequence[Any]) -> Iterator[torch.Tensor]:
         if type(node).__name__ == "AccumulateGrad":
             yield node.variable
         waiting += [inner for inner, _ in node.next_functions]
+
+
+def _size(gradient: torch.Tensor) -> float:
+    wide = torch.complex128 if gradient.is_complex() else torch.float64
+    return float(gradient.to(wide).norm())
 
 
 def _some_of(gradient: torch.Tensor) -> torch.Tensor:

@@ -142,9 +142,9 @@ class _Heard:
 
     def has_told(self, line: str) -> bool:
         """Return whether a line on stderr was written by a log handler or by ``warnings``, and so
-        is in ``lines`` already.
+        is in ``lines`` already. Handlers write the message last.
         """
-        return any(told in line for told in self._told if told)
+        return any(line.endswith(told) for told in self._told if told)
 
     def _warned(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any, **named: Any) -> None:
         text = warnings.formatwarning(message, category, filename, lineno)

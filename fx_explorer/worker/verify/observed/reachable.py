@@ -24,7 +24,7 @@ MOST_OBJECTS = 300_000
 UNCHANGED = "as before the call"
 """Stands for a tensor whose content the call did not change."""
 
-_OF_ATOMS = {"state": "attribute", "global": "plain global", "local": "plain local"}
+_OF_ATOMS = {"state": "attribute", "global": "plain global", "local": "plain local", "saved": "plain saved"}
 """Kind of a tensor → kind of a plain value found in the same place."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.worker.target import loading
 from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
-from fx_explorer.worker.verify.varying import Varying, varying_numbers, varying_parts
+from fx_explorer.worker.verify.varying import Varying, VaryingLines
 
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
@@ -67,10 +67,8 @@ class WithTheOriginal:
 
 def varying(run: Run, other: Run) -> Varying:
     """Return what two runs of one script do not have in common."""
-    written = [(run[kind], other[kind]) for kind in ("printed", "errors", "effects")]
-    numbers = {line: ranks for one, two in written for line, ranks in varying_numbers(one, two).items()}
-    around = frozenset(pair for one, two in written for pair in varying_parts(one, two))
-    return Varying(frozenset(compared(run, other).different), numbers, around)
+    printed, errors, effects = (VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "errors", "effects"))
+    return Varying(frozenset(compared(run, other).different), printed, errors, effects)
 
 
 def compared(
@@ -91,16 +89,21 @@ def compared(
     of_both = set(before["possible variables"]) & set(after["possible variables"])
     ignored = new_names | frozenset({*before["variables"], *after["variables"]} - of_both)
     comparison = Comparison(is_built, is_uncompiled, ignored, frozenset(before["names"]), varying)
-    both = {name for name in before["counts"] if name in after["counts"]}
+    of_varying_number = {name for name in before["counts"] if _number_of_calls(name) in varying.names}
+    both = {name for name in before["counts"] if name in after["counts"]} - of_varying_number
     one, other = (_with_outputs(run, both) for run in (before, after))
     one["values"]["called"], other["values"]["called"] = (
-        {f"the number of calls of {name}": run["counts"][name] for name in both} for run in (before, after)
+        {_number_of_calls(name): run["counts"][name] for name in both} for run in (before, after)
     )
     for run, gradients in zip((one, other), _gradients(before, after), strict=True):
         run["values"]["gradient"] = {**run["values"].get("gradient", {}), **gradients}
     comparison.add(one, other)
     comparison.not_compared += [*_left_out(before, after, both), *varying.told(), *told_of_hidden(before)]
     return comparison
+
+
+def _number_of_calls(name: str) -> str:
+    return f"the number of calls of {name}"
 
 
 def _with_outputs(run: Run, functions: set[str]) -> dict[str, Any]:
@@ -138,19 +141,20 @@ def _left_out(before: Run, after: Run, both: set[str]) -> Iterator[str]:
     if before["problem"] or after["problem"]:
         yield f"what compiled calls return ({before['problem'] or after['problem']})"
     for run, words in ((before, "the original"), (after, "the changed script")):
-        alone = ", ".join(name for name in run["counts"] if name not in both)
+        alone = ", ".join(name for name in run["counts"] if name not in before["counts"] or name not in after["counts"])
         if alone:
             yield f"calls of {alone}, which only {words} has compiled"
     called = sum(before["counts"].values())
     if before["kept calls"] < called:
         yield f"compiled calls after the first {before['kept calls']} of {called}"
+    if before["kept saved"] < before["saved"]:
+        yield f"what torch.save() writes after the first {before['kept saved']} of {before['saved']} calls"
     yield from _gradients_left_out(before, after)
 
 
 def _gradients_left_out(before: Run, after: Run) -> Iterator[str]:
     calls, others = before["backward calls"], after["backward calls"]
-    is_there_at_the_end = any(value is not None for value in before["values"].get("gradient", {}).values())
-    if calls != others and before["gradients"] and not is_there_at_the_end:
+    if calls != others:
         yield f"gradients at calls of backward(), of which the original makes {calls} and the changed script {others}"
     elif calls == others and before["kept backward calls"] < calls:
         yield f"gradients at calls of backward() after the first {before['kept backward calls']} of {calls}"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fx_explorer.worker.verify.observed.compiled_calls import CompiledCalls
     from fx_explorer.worker.verify.observed.lookups import Lookups
     from fx_explorer.worker.verify.observed.reachable import Walk
+    from fx_explorer.worker.verify.observed.saved_objects import SavedObjects
 
 OWN_INPUTS = "the script's own inputs"
 
@@ -44,6 +45,7 @@ class ScriptRun:
         """Make a run that enters ``watch`` around the script."""
         self._calls: CompiledCalls | None = None
         self._backwards: BackwardCalls | None = None
+        self._saved: SavedObjects | None = None
         self._watch = watch
         self._outside = OutsideEffects()
         self._effects: list[str] = []
@@ -53,17 +55,18 @@ class ScriptRun:
         self._lookups: Lookups | None = None
 
     def begin(self, until: contextlib.ExitStack, first_call_takes_s: float = 0.0) -> None:
-        """Begin to watch compiled calls and ``backward()``, and seed random numbers. Call it as soon as torch has
-        been imported.
+        """Begin to watch compiled calls, ``backward()`` and ``torch.save``, and seed random numbers. Call it as
+        soon as torch has been imported.
         """
         from fx_explorer.worker.verify.observed.backward_calls import BackwardCalls
         from fx_explorer.worker.verify.observed.compiled_calls import CompiledCalls
         from fx_explorer.worker.verify.observed.observing import seed
+        from fx_explorer.worker.verify.observed.saved_objects import SavedObjects
 
         seed(0)
-        self._calls, self._backwards = CompiledCalls(first_call_takes_s), BackwardCalls()
-        until.enter_context(self._calls.watched())
-        until.enter_context(self._backwards.watched())
+        self._calls, self._backwards, self._saved = CompiledCalls(first_call_takes_s), BackwardCalls(), SavedObjects()
+        for watching in (self._calls, self._backwards, self._saved):
+            until.enter_context(watching.watched())
 
     def count_lookups(self, until: contextlib.ExitStack) -> None:
         """Count lookups of tensors. Call it as soon as torch has been imported, in a run without
@@ -105,14 +108,15 @@ class ScriptRun:
         gradients of what has a name.
         """
         status = {"exit status": {"the exit status": self._status}}
-        if self._calls is None or self._backwards is None:  # it has not imported torch
+        if self._calls is None or self._backwards is None or self._saved is None:  # it has not imported torch
             return {"values": status, **_NOTHING_REACHED}
         globals_, variables = _globals(), list(self._calls.callers.variables())
         walk = _walk(globals_, variables)
         reached = walk.reached()
         return {
             **vars(reached),
-            "values": {**reached.values, **status},
+            "values": _merged(reached.values, self._saved.values, status),
+            "facts": {**reached.facts, **self._saved.facts},
             "names": [name for _, name, _ in globals_],
             "variables": [name for name, _ in variables],
             "possible variables": list(self._calls.callers.names()),
@@ -120,7 +124,7 @@ class ScriptRun:
         }
 
     def _of_calls(self) -> dict[str, Any]:
-        calls, backwards = self._calls, self._backwards
+        calls, backwards, saved = self._calls, self._backwards, self._saved
         return {
             "returned": calls.returned if calls else {},
             "identities": calls.identities if calls else {},
@@ -129,7 +133,15 @@ class ScriptRun:
             "problem": calls.problem if calls else "",
             "backward calls": backwards.count if backwards else 0,
             "kept backward calls": backwards.kept if backwards else 0,
+            "saved": saved.count if saved else 0,
+            "kept saved": saved.kept if saved else 0,
         }
+
+
+def _merged(*values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return kind → name → value of all of them."""
+    kinds = dict.fromkeys(kind for one in values for kind in one)
+    return {kind: {name: value for one in values for name, value in one.get(kind, {}).items()} for kind in kinds}
 
 
 _NOTHING_REACHED: dict[str, Any] = {

@@ -160,7 +160,7 @@ class VerifyingScript:
         else:
             comparison.is_run_built = True
             built = comparing.compared(run.seen, is_built=True)
-            if built.differences:
+            if built.differences or not built.prints_equal:
                 self._add_differences(comparing, comparison, run.seen, built)
 
     def _add_differences(
@@ -172,6 +172,7 @@ class VerifyingScript:
         if original.seen:
             of_original, between = comparing.of_original(original.seen), comparing.between(original.seen, seen)
             inductors_own.add_differences(comparison, built, of_original, between)
+            inductors_own.add_prints(comparison, built, of_original)
         else:
             inductors_own.add_unknown(comparison, built, original.failed or original.problem)
 

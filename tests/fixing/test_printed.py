@@ -44,6 +44,11 @@ def test_messages_are_heard(program: str, lines: str) -> None:
     assert stdout.splitlines()[-1].startswith(f"[{lines}, ")
 
 
+def test_a_line_on_stderr_that_has_a_message_in_it_is_another_line() -> None:
+    stdout, _ = heard(f"{CONFIGURED.replace('stdout', 'stderr')}; log.info('step'); print('step', 3, file=sys.stderr)")
+    assert stdout.splitlines()[-1] == '[["INFO train: step"], ["step 3"]]'
+
+
 def test_a_program_writes_as_it_does_without_us() -> None:
     stdout, _ = heard(f"{CONFIGURED}; log.info('told')")
     assert stdout.splitlines()[0] == "told", "basicConfig does nothing where there is a handler"

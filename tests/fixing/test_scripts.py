@@ -139,6 +139,52 @@ elapsed = time.perf_counter() - began
 """
 
 
+THROWN_AWAY = """
+import io
+import torch
+
+def run(scale):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile(backend="eager")
+    def loss_of(x, counts):
+        n = counts.sum(dtype=torch.int32).item()
+        return model(x).pow(2).mean() * (n * n / 1e9)
+
+    {train}
+    torch.save({{"model": model.state_dict(), "scale": scale}}, io.BytesIO())
+    del model, opt, loss_of
+
+run(3000)
+run(1)
+"""
+"""In a tensor, ``n * n`` overflows in the first run. Nothing of it is left at the end."""
+
+TRAIN = "loss_of(torch.ones(3, 4), torch.full((16,), scale, dtype=torch.int32)).backward(); opt.step()"
+
+
+PRINTS_NORMS = """
+import torch
+
+weight = torch.ones(3, requires_grad=True)
+weight.register_hook(lambda gradient: gradient.clamp(-0.01, 0.01))
+
+@torch.compile
+def step(x):
+    loss = (weight * x).pow(2).sum()
+    loss.backward()
+    return loss.detach()
+
+for _ in range(2):
+    weight.grad = None
+    step(torch.ones(3))
+    print(f"norm {weight.grad.norm().item():.4f}")
+weight.grad = None
+"""
+
+
 LOGS = """
 import logging
 import torch
@@ -251,6 +297,30 @@ def test_gradients_are_compared_where_they_come_to_be(script: Callable[..., Path
     assert trial.verdict == "refused"
     assert "the gradient of global model.lin.weight at call 1 of backward(), with" in trial.reason
     assert "in the built code: differs" in trial.reason
+
+
+def test_what_a_script_saves_and_throws_away_is_compared(script: Callable[..., Path]) -> None:
+    trial = tried_one_of_several(script(THROWN_AWAY.format(train=TRAIN)), "keep the value in a tensor")
+    assert trial.verdict == "refused"
+    assert trial.reason.startswith(
+        "results differ: what call 1 of torch.save() writes['model']['weight'], with the script's own"
+    )
+    assert "the gradient of a tensor [2, 4] at call 1 of backward(), with" in str(trial.verification)
+
+
+def test_a_right_fix_of_what_is_thrown_away_is_good(script: Callable[..., Path]) -> None:
+    trial = tried_one_of_several(script(THROWN_AWAY.format(train=TRAIN)), "let the graph hold the number")
+    assert trial.verdict == "good", trial.reason
+    assert "4 gradients, 4 tensors given to torch.save()" in trial.reason
+
+
+def test_gradients_of_a_backward_inside_a_graph_are_not_said_to_be_equal(script: Callable[..., Path]) -> None:
+    trial = tried_one_of_several(script(PRINTS_NORMS), "let the graph hold the backward")
+    assert trial.verdict in ("refused", "partly compared"), trial.reason
+    if trial.verdict == "partly compared":  # a release of torch that knows the hook
+        assert "gradients at calls of backward(), of which the original makes 2 and the changed script 0" in trial.reason
+    else:
+        assert "it no longer prints" in trial.reason
 
 
 def test_what_a_clock_says_is_not_laid_to_the_fix(script: Callable[..., Path]) -> None:

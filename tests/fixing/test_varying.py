@@ -41,6 +41,12 @@ def test_lines_of_which_there_are_more_in_one_run_are_left_out() -> None:
     assert varying.told() == ["the line '#% #/#', which is not written as often in each run"]
 
 
+def test_a_progress_bar_may_be_written_more_often() -> None:
+    before, again = ["train: 50% 2/4 [9.1it/s]", "train: done"], ["train: 50% 2/4 [1.2s/it]", "train: done"]
+    assert VaryingLines.of(before, again).masked(["train: 50% 2/4 [3s/it]"] * 2) == ["train: 50% 2/4 […]"] * 2
+    assert VaryingLines.of(before, again, of_progress=True).masked(["train: 50% 2/4 [3s/it]"] * 2) == []
+
+
 def test_an_address_is_another_in_each_process() -> None:
     assert VaryingLines().masked(["at 0x7feed5c14cd0", "0x10"]) == ["at 0x…", "0x10"]
 

@@ -28,12 +28,15 @@ class VaryingLines:
     """(beginning, end) of lines that have something else between them in each run: the name of a temporary file."""
 
     @classmethod
-    def of(cls, lines: Sequence[str], of_other_run: Sequence[str]) -> VaryingLines:
-        """Find what varies between two runs."""
+    def of(cls, lines: Sequence[str], of_other_run: Sequence[str], *, of_progress: bool = False) -> VaryingLines:
+        """Find what varies between two runs. With ``of_progress`` a line that varies in more than its numbers may also come
+        more or less often: it is a progress bar.
+        """
         one, two = (list(map(_without_addresses, run)) for run in (lines, of_other_run))
         around = cls(around=_parts_around(one, two))
         first, second = by_shape(around.masked(one)), by_shape(around.masked(two))
         sometimes = {kind for kind in first.keys() | second.keys() if len(first.get(kind, ())) != len(second.get(kind, ()))}
+        sometimes |= {shape(f"{beginning}…{end}") for beginning, end in around.around if of_progress}
         varying = {
             (kind, rank): differ
             for kind in first.keys() - sometimes

@@ -67,7 +67,8 @@ class WithTheOriginal:
 
 def varying(run: Run, other: Run) -> Varying:
     """Return what two runs of one script do not have in common."""
-    printed, errors, effects = (VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "errors", "effects"))
+    printed, effects = (VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects"))
+    errors = VaryingLines.of(run["errors"], other["errors"], of_progress=True)
     return Varying(frozenset(compared(run, other).different), printed, errors, effects)
 
 

@@ -270,9 +270,10 @@ def test_garbage_that_may_hold_what_a_graph_break_cut_is_collected(monkeypatch: 
         return y.cos()
 
     with fresh_compiler(), shortcuts():
-        garbage = weakref.ref(Cycle())
+        garbage, stays = weakref.ref(Cycle()), [object()]
         torch.compile(cut, backend="eager")(torch.ones(3))
         assert garbage() is None
+        assert any(one is stays for one in gc.get_objects(generation=2)), "it is looked through again soon"
 
 
 def test_what_the_program_has_frozen_stays_frozen() -> None:

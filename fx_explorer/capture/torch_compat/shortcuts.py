@@ -82,22 +82,24 @@ def _collect_garbage_rarely(stack: contextlib.ExitStack) -> None:
         from torch._dynamo.callback import callback_handler
     except ImportError:
         return
-    before: list[tuple[int, int, int]] = []
+    before: list[tuple[tuple[int, int, int], int]] = []
+    """(thresholds, collections that there had been) of each compile that has begun."""
 
     def start(_: object) -> None:
-        before.append(gc.get_threshold())
-        if before[0][0]:  # 0: the program has switched collection off
+        before.append((gc.get_threshold(), _collections()))
+        if before[0][0][0]:  # 0: the program has switched collection off
             gc.set_threshold(*_COMPILING_THRESHOLDS)
 
     def end(_: object) -> None:
         if not before:
             return
-        usual = before.pop()
+        usual, collections = before.pop()
         if not before and usual[0]:
-            if _gpu_memory_is_short() or _has_broken():
-                gc.collect(1)  # as torch would: what is left over may hold tensors
-            else:
-                _make_all_old()
+            if _gpu_memory_is_short() or _has_broken():  # as torch would: what is left over may hold tensors
+                # What no collection has made older since is all among the youngest. What stays of these Python does not
+                # count as new among the old, and so does not look through all of them soon.
+                gc.collect(0 if _collections() == collections else 1)
+            _make_all_old()
         gc.set_threshold(*usual)
 
     callback_handler.register_start_callback(start)
@@ -123,6 +125,10 @@ def _has_broken() -> bool:
     from torch._dynamo.utils import counters
 
     return bool(counters.get("graph_break"))
+
+
+def _collections() -> int:
+    return sum(of_generation["collections"] for of_generation in gc.get_stats())
 
 
 def _make_all_old() -> None:

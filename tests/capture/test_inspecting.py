@@ -4,7 +4,6 @@ import logging
 import os
 import subprocess
 import sys
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,92 +208,6 @@ def test_of_several_candidates_the_first_stands_for_all_whatever_the_program_cle
         assert filtered([1, 2]) == [1]
         algorithms.get_algorithm_selector_cache().preprocessing_fns.clear()
     assert filtered([1, 2]) == [1, 2]
-
-
-def test_garbage_is_collected_as_before_while_the_program_runs() -> None:
-    thresholds: list[tuple[int, int, int]] = []
-
-    def backend(module: torch.fx.GraphModule, _: object) -> Any:
-        thresholds.append(gc.get_threshold())
-        return module.forward
-
-    usual = gc.get_threshold()
-    with fresh_compiler(), shortcuts():
-        torch.compile(torch.sin, backend=backend)(torch.ones(3))
-        assert gc.get_threshold() == usual
-    assert thresholds
-    assert thresholds[0] != usual
-
-
-def test_garbage_of_the_program_is_collected_when_it_asks_after_a_compile() -> None:
-    class Cycle:
-        def __init__(self) -> None:
-            self.own = self
-
-    gc.unfreeze()  # what the tests have frozen
-    with fresh_compiler(), shortcuts():
-        garbage = weakref.ref(Cycle())
-        torch.compile(torch.sin, backend="eager")(torch.ones(3))
-        assert gc.get_freeze_count() == 0
-        gc.collect()
-        assert garbage() is None
-
-
-def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cycle:
-        def __init__(self) -> None:
-            self.own = self
-
-    gc.unfreeze()  # what the tests have frozen
-    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    for free, is_there in ((90, True), (10, False)):
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda free=free: (free, 100))
-        with fresh_compiler(), shortcuts():
-            garbage = weakref.ref(Cycle())
-            torch.compile(torch.cos, backend="eager")(torch.ones(3))
-            assert (garbage() is not None) == is_there
-
-
-def test_garbage_that_may_hold_what_a_graph_break_cut_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cycle:
-        def __init__(self) -> None:
-            self.own = self
-
-    gc.unfreeze()  # what the tests have frozen
-    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
-
-    def cut(x: torch.Tensor) -> torch.Tensor:
-        y = x.sin()
-        torch._dynamo.graph_break()
-        return y.cos()
-
-    with fresh_compiler(), shortcuts():
-        garbage, stays = weakref.ref(Cycle()), [object()]
-        torch.compile(cut, backend="eager")(torch.ones(3))
-        assert garbage() is None
-        assert any(one is stays for one in gc.get_objects(generation=2)), "it is looked through again soon"
-
-
-def test_what_the_program_has_frozen_stays_frozen() -> None:
-    gc.freeze()
-    try:
-        frozen = gc.get_freeze_count()
-        with fresh_compiler(), shortcuts():
-            torch.compile(torch.sin, backend="eager")(torch.ones(3))
-            assert gc.get_freeze_count() >= 0.9 * frozen > 0
-    finally:
-        gc.unfreeze()
-
-
-def test_a_compile_leaves_old_objects_where_python_itself_has_frozen_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    gc.unfreeze()  # what the tests have frozen
-    monkeypatch.delitem(torch._dynamo.utils.counters, "graph_break", raising=False)
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)  # as Python 3.12 begins
-    with fresh_compiler(), shortcuts():
-        young = [object()]
-        torch.compile(torch.sin, backend="eager")(torch.ones(3))
-        assert any(one is young for one in gc.get_objects(generation=2))
 
 
 def test_graphs_are_still_printed_for_the_user() -> None:

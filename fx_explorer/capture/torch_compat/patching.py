@@ -8,7 +8,7 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def patched(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+def patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
     """Replace ``owner.name`` with ``make(original)`` inside the block. On leaving, the original
     comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place.
     """

@@ -16,7 +16,6 @@ room and contiguity of buffers 0.14 and 0.09, bounds of indices 0.12 and 0.06.
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import logging
 import sys
@@ -24,22 +23,12 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
-import torch
-
+from fx_explorer.capture.torch_compat.garbage import collected_rarely
 from fx_explorer.capture.torch_compat.graph_patterns import match_only_what_may_match
 from fx_explorer.capture.torch_compat.index_sums import has_no_symbols, work_out_sums_once
-from fx_explorer.capture.torch_compat.patching import configured, patched
+from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.tensor_keys import make_keys_once
-from fx_explorer.capture.torch_compat.versions import options_there
 from fx_explorer.stack_room import room_behind
-
-_COMPILING_THRESHOLDS = (2_000_000, 1_000, 1_000)
-"""Compiling makes millions of objects. Those of a 12-layer Llama that are garbage take 150 MB; to
-free them takes a tenth of the compile, and the process of a capture ends soon after.
-"""
-
-_FROZEN_BY_PYTHON = 10_000
-"""Python 3.12 begins with 375 frozen objects. A program that freezes its own freezes torch's 160,000, too."""
 
 
 @contextlib.contextmanager
@@ -49,7 +38,7 @@ def shortcuts() -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         _give_room_on_the_stack(stack)
-        _collect_garbage_rarely(stack)
+        stack.enter_context(collected_rarely())
         _build_tables_once(stack)
         _name_no_functions(stack)
         _print_no_graphs(stack)
@@ -70,79 +59,6 @@ def _give_room_on_the_stack(stack: contextlib.ExitStack) -> None:
     for function in (getattr(convert_frame, "_compile", None), getattr(compile_fx, "_compile_fx_inner", None)):
         if function is not None:
             stack.enter_context(room_behind(_undecorated(function)))
-
-
-def _collect_garbage_rarely(stack: contextlib.ExitStack) -> None:
-    """Collect garbage rarely while Dynamo or Inductor compiles. The user's own program keeps the
-    thresholds it has, and what is left over becomes old: it is collected with everything else,
-    when Python or the program next looks through all of it. After a graph break it is collected.
-    """
-    try:
-        from torch._dynamo import config
-        from torch._dynamo.callback import callback_handler
-    except ImportError:
-        return
-    before: list[tuple[tuple[int, int, int], int]] = []
-    """(thresholds, collections that there had been) of each compile that has begun."""
-
-    def start(_: object) -> None:
-        before.append((gc.get_threshold(), _collections()))
-        if before[0][0][0]:  # 0: the program has switched collection off
-            gc.set_threshold(*_COMPILING_THRESHOLDS)
-
-    def end(_: object) -> None:
-        if not before:
-            return
-        usual, collections = before.pop()
-        if not before and usual[0]:
-            if _gpu_memory_is_short() or _has_broken():  # as torch would: what is left over may hold tensors
-                # What no collection has made older since is all among the youngest. What stays of these Python does not
-                # count as new among the old, and so does not look through all of them soon.
-                gc.collect(0 if _collections() == collections else 1)
-            _make_all_old()
-        gc.set_threshold(*usual)
-
-    callback_handler.register_start_callback(start)
-    stack.callback(_discard, callback_handler.start_callbacks, start)
-    callback_handler.register_end_callback(end)
-    stack.callback(_discard, callback_handler.end_callbacks, end)
-    # torch collects the young after each frame (convert_frame.py, _compile).
-    stack.enter_context(configured(config, dict.fromkeys(options_there(config, "run_gc_after_compile"), False)))
-
-
-def _gpu_memory_is_short() -> bool:
-    """Return whether more than half of the GPU's memory is in use, by whomever."""
-    if not torch.cuda.is_initialized():
-        return False
-    free, whole = torch.cuda.mem_get_info()
-    return free < whole / 2
-
-
-def _has_broken() -> bool:
-    """Return whether there was a graph break. What Dynamo leaves over then holds the frame that it cut,
-    and so what the program has returned from since (returned_storages.py looks for what it holds).
-    """
-    from torch._dynamo.utils import counters
-
-    return bool(counters.get("graph_break"))
-
-
-def _collections() -> int:
-    return sum(of_generation["collections"] for of_generation in gc.get_stats())
-
-
-def _make_all_old() -> None:
-    """Move every object to the oldest generation without looking through any: a collection of the
-    young would begin at once, and take as long as all those that were left out.
-    """
-    if gc.get_freeze_count() <= _FROZEN_BY_PYTHON:  # else the program has frozen objects itself
-        gc.freeze()
-        gc.unfreeze()
-
-
-def _discard(callbacks: list[Any], callback: object) -> None:
-    if callback in callbacks:  # torch._dynamo.reset() forgets them
-        callbacks.remove(callback)
 
 
 def _build_tables_once(stack: contextlib.ExitStack) -> None:

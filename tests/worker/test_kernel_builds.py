@@ -187,6 +187,25 @@ def test_all_configurations_have_resources(outcomes: Outcomes) -> None:
     assert row.options["BLOCK_M"] == 128
 
 
+@needs_triton
+async def test_several_who_build_the_same_kernel_at_once_show_the_same_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    of = write_kernel(tmp_path / "shared.fxs", sample("h100_softmax"), built=False)
+
+    async def built() -> tuple[KernelBuild, str]:
+        async with BuilderPool(find_gpu("h100"), builders=1) as builds:
+            return await builds.build(of.path, of.kernel), await builds.passes(of.path, of.kernel)
+
+    (first, passes), *others = await asyncio.gather(built(), built(), built())
+    assert first.state == "built"
+    assert first.levels.keys() >= {"ttir", "ptx", "sass"}
+    assert others == [(first, passes)] * 2
+    (kept,) = [row for row in rows_of(of.path, of.kernel, first.gpu) if row.position == first.position]
+    assert kept.levels == first.levels
+
+
 async def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:
     builds = BuilderPool(find_gpu("h100"), python="/no/such/python")
     with pytest.raises(WorkerError, match="cannot start /no/such/python"):

@@ -37,9 +37,11 @@ def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -
     with SessionReader(session) as reader:
         kernel = reader.get(Kernel, build.kernel)
         text = disassembled(base64.b64decode(reader.text(build.machine_code)), python)
-    with SessionWriter(session) as writer, writer.transaction():
-        artifact = add_level(writer, kernel, "sass", text)
-        found = replace(build, levels={**build.levels, "sass": artifact})
+    with SessionReader(session) as reader, SessionWriter(session) as writer, writer.transaction():
+        now = reader.get(KernelBuild, build.id)
+        if not now.is_undisassembled:  # somebody else was first
+            return now
+        found = replace(now, levels={**now.levels, "sass": add_level(writer, kernel, "sass", text)})
         writer.update(found)
     return found
 

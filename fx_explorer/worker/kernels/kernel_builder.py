@@ -175,6 +175,9 @@ class _Work:
             return row
         text = self._toolchain.sass(*self._loaded(row))
         with self._writer.transaction():
+            row = self._as_it_is_now(row)
+            if "sass" in row.levels:
+                return row
             return self._kept(replace(row, levels={**row.levels, **self._add_levels({"sass": text})}))
 
     def dump_passes(self, position: int) -> BuildAnswer:
@@ -184,7 +187,10 @@ class _Work:
                 dump = self._toolchain.passes(*self._loaded(row))
             except CannotBuild as error:
                 return BuildAnswer(0, "failed", row.id, with_places(self._reader, self._kernel, str(error)))
-            row = self._kept(replace(row, passes=self._writer.text(dump)))
+            with self._writer.transaction():
+                row = self._as_it_is_now(row)
+                if not row.passes:
+                    self._kept(replace(row, passes=self._writer.text(dump)))
         return BuildAnswer(0, "built", row.id)
 
     def _row(self, position: int) -> KernelBuild:
@@ -263,9 +269,18 @@ class _Work:
         except CannotBuild as error:
             return self._kept(replace(row, state="failed", error=with_places(self._reader, self._kernel, str(error))))
         with self._writer.transaction():
+            now = self._as_it_is_now(row)
+            if now.state == "built" and now.toolchain == row.toolchain:
+                return now
             levels = {**_own_source(row), **self._add_levels(built.texts)}
             done = replace(row, state="built", file=built.file, levels=levels)
             return self._kept(with_resources(done, built))
+
+    def _as_it_is_now(self, row: KernelBuild) -> KernelBuild:
+        """Return the row as the session has it. Another builder may have been first: then its texts are those that are linked
+        and shown elsewhere.
+        """
+        return self._reader.get(KernelBuild, row.id)
 
     def _add_levels(self, texts: Mapping[Level, str]) -> dict[str, int]:
         return {level: add_level(self._writer, self._kernel, level, text) for level, text in texts.items()}

@@ -30,7 +30,6 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import nodes_of_stage
 from fx_explorer.session.queries.graph.links import ancestors
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
-from tests.shared_files import locked
 
 FILES = (HERE / "own_kernels.py", HERE / "kernels_elsewhere.py")
 
@@ -242,8 +241,7 @@ def built(session: SessionReader) -> dict[str, model.KernelBuild]:
             first = {kernel.name.rpartition("_")[0]: kernel for kernel in reversed(own(session))}
             return {name: await builds.build(session.path, kernel.id) for name, kernel in first.items()}
 
-    with locked(session.path.with_suffix(".builds.lock")):  # other processes run tests of this session, too
-        return asyncio.run(build())
+    return asyncio.run(build())
 
 
 def compiled_directly(reader: SessionReader, builds: dict[str, model.KernelBuild]) -> dict[str, str]:

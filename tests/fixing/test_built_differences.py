@@ -11,8 +11,11 @@ import pytest
 
 from fx_explorer.gpus import find_gpu
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.verify import inductors_own
 from fx_explorer.worker.verify.built import why_not_built
+from fx_explorer.worker.verify.comparing import Comparison
 from fx_explorer.worker.verify.comparing_calls import add_built, compared
+from fx_explorer.worker.verify.near import Apart
 from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from tests.fixing.observed import header, observed
 
@@ -27,7 +30,7 @@ TOLD = [
         OTHER,
         OTHER,
         "",
-        "what Inductor's own code changes, with the original too (the output, with the example inputs in the built",
+        "what compiling changes, with the original too (the output, with the example inputs in the built",
     ),
     (
         OTHER,
@@ -112,3 +115,37 @@ def test_bytecode_that_an_import_writes_is_not_the_programs_doing(tmp_path: Path
     assert len(found) == 1, found
     assert found[0].startswith("opens ")
     assert "__pycache__" not in found[0]
+
+
+WAS, IS = "eager calls 2", "eager calls 0"
+
+
+@pytest.mark.parametrize(
+    ("captured", "of_original", "between", "left"),
+    [
+        (([WAS], [IS]), ([WAS], [IS]), ([], []), ([], [])),
+        (([WAS, "step 1"], [IS, "step 2"]), ([WAS], [IS]), ([], []), (["step 1"], ["step 2"])),
+        (([WAS], [IS]), ([WAS], [IS]), (["x"], []), ([WAS], [IS])),
+        (([WAS], ["eager calls 1"]), ([WAS], [IS]), ([IS], ["eager calls 1"]), ([WAS], ["eager calls 1"])),
+        (([WAS], []), ([], []), ([], []), ([WAS], [])),
+        (([WAS], []), ([WAS], []), ([], []), ([WAS], [])),
+    ],
+)
+def test_lines_are_laid_to_the_change_where_the_compiled_original_prints_others(
+    captured: tuple[list[str], list[str]],
+    of_original: tuple[list[str], list[str]],
+    between: tuple[list[str], list[str]],
+    left: tuple[list[str], list[str]],
+) -> None:
+    found, by_original, both = (Comparison(lost=list(lost), new=list(new)) for lost, new in (captured, of_original, between))
+    inductors_own.explain(found, by_original, both)
+    assert (found.lost, found.new) == left
+    assert bool(found.not_compared) == (left != captured)
+
+
+def test_a_number_that_is_off_by_more_than_rounding_makes_is_not_looked_for_in_the_original() -> None:
+    off = Comparison(differences=["the output: differs by up to 3"], apart={"the output: differs by up to 3": Apart(3.0, 4.0)})
+    assert not inductors_own.may_be_compilings(off)
+    assert not inductors_own.may_be_compilings(Comparison(lost=["a line"]))
+    assert inductors_own.may_be_compilings(Comparison(lost=["a line"], new=["another"]))
+    assert inductors_own.may_be_compilings(Comparison(differences=["global calls: was 2 and is 0"]))

@@ -384,7 +384,35 @@ def test_what_is_not_kept_is_said() -> None:
 def test_what_inductor_changes_of_the_original_too_is_not_laid_to_the_fix(script: Callable[..., Path]) -> None:
     trial = tried(script(ROUNDED_LESS), AFTER)
     assert trial.verdict == "partly compared", trial.reason
-    assert "what Inductor's own code changes, with the original too (global last" in trial.reason
+    assert "what compiling changes, with the original too (global last" in trial.reason
+
+
+SEES_THAT_IT_IS_COMPILED = """
+import torch
+
+model = torch.nn.Linear(4, 2)
+plain_calls = 0
+
+@torch.compile
+def f(x):
+    global plain_calls
+    if not torch.compiler.is_compiling():
+        plain_calls += 1
+    y = model(x)
+    torch._dynamo.graph_break()
+    return y.relu()
+
+for _ in range(2):
+    out = f(torch.ones(3, 4))
+print("plain calls", plain_calls)
+"""
+
+
+def test_what_the_original_does_too_once_it_is_compiled_is_not_laid_to_the_fix(script: Callable[..., Path]) -> None:
+    trial = tried(script(SEES_THAT_IT_IS_COMPILED), "remove the line that asks for the break")
+    assert trial.verdict == "partly compared", trial.reason
+    assert "what compiling changes, with the original too (global plain_calls" in trial.reason
+    assert "'plain calls 0' in place of 'plain calls 2'" in trial.reason
 
 
 def test_a_method_that_the_fix_adds_is_no_difference(script: Callable[..., Path]) -> None:

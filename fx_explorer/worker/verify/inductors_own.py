@@ -1,4 +1,4 @@
-"""Tell what differs in built code by the change from what Inductor alone changes.
+"""Tell what differs by the change from what compiling alone changes, Inductor most of all.
 
 Built code may differ from PyTorch's own operators whatever was changed: then the original's built
 code differs too. Where a graph is no longer cut, operations are fused that were not, and what is
@@ -9,6 +9,7 @@ give, and of both with each other.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, Comparison
@@ -25,19 +26,38 @@ MOST_ROUNDED = 0.05
 """What rounding makes is seldom more than this part of the largest element, also after some steps of an optimizer."""
 
 
-def may_be_rounding(captured: Comparison) -> bool:
-    """Return whether all that differs are numbers, by as much as rounding makes. There is something then that the
-    original's built code can explain.
+def may_be_compilings(captured: Comparison) -> bool:
+    """Return whether the original may differ in this way too once it is compiled: no number is off by more than rounding makes,
+    and what is no longer printed is printed in another way.
+
+    A program sees that it is compiled: in ``torch.compiler.is_compiling()``, or in the text of an exception that it catches.
     """
     apart = [captured.apart.get(captured.place_of(told)) for told in captured.differences]
-    return bool(apart) and all(one is not None and one.largest <= MOST_ROUNDED * one.size for one in apart)
+    are_near = all(one is None or one.largest <= MOST_ROUNDED * one.size for one in apart)
+    return are_near and (bool(apart) or bool(captured.lost and captured.new))
 
 
 def explain(captured: Comparison, of_original: Comparison, between: Comparison) -> None:
-    """Take out of the captured run's differences what Inductor makes of the original too."""
+    """Take out of the captured run's differences what compiling changes in the original too."""
     found = replace(captured)
     captured.differences = []
     add_differences(captured, found, of_original, between)
+    _explain_prints(captured, of_original, between)
+
+
+def _explain_prints(captured: Comparison, of_original: Comparison, between: Comparison) -> None:
+    """Take out the lines that the original no longer prints either, or prints in addition, where both print the same."""
+    if not between.prints_equal:
+        return
+    lost, new = Counter(captured.lost) & Counter(of_original.lost), Counter(captured.new) & Counter(of_original.new)
+    if lost and new:
+        captured.lost, captured.new = _without(captured.lost, lost), _without(captured.new, new)
+        told = f"{next(iter(new))!r} in place of {next(iter(lost))!r}"
+        captured.not_compared.append(f"what is printed otherwise once it is compiled, by the original too ({told})")
+
+
+def _without(lines: list[str], others: Counter[str]) -> list[str]:
+    return list((Counter(lines) - others).elements())
 
 
 def add_differences(comparison: Comparison, built: Comparison, of_original: Comparison, between: Comparison) -> None:
@@ -65,7 +85,7 @@ def add_differences(comparison: Comparison, built: Comparison, of_original: Comp
         comparison.is_run_built = False  # the built code was run, but what it computes is not equal
         first, *others = by_inductor_alone
         more = f", and {len(others)} more" if others else ""
-        comparison.not_compared.append(f"what Inductor's own code changes, with the original too ({first}{more})")
+        comparison.not_compared.append(f"what compiling changes, with the original too ({first}{more})")
 
 
 def add_prints(comparison: Comparison, built: Comparison, of_original: Comparison) -> None:

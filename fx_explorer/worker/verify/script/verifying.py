@@ -128,7 +128,7 @@ class VerifyingScript:
         from fx_explorer.worker.verify import inductors_own
 
         comparison = comparing.compared(captured)
-        if has_code and inductors_own.may_be_rounding(comparison):
+        if has_code and inductors_own.may_be_compilings(comparison):
             built = self._run_built(self._built_original).seen
             if built:
                 of_original, between = comparing.of_original(built), comparing.between(built, captured)

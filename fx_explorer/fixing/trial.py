@@ -6,6 +6,7 @@ The user's file is not touched. A fix that loops, crashes or raises costs that w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -124,8 +125,8 @@ def judge(
         return "refused", f"what is printed changes: {_printed(verification)}"
     if not _gains(before, after):
         return "refused", "the break stays" if after.graph_breaks == before.graph_breaks else "other breaks come in its place"
-    if failures:
-        return "refused", f"the compiler fails: {failures[0].message}"
+    if failure := _new_failure(before, failures):
+        return "refused", f"the compiler fails: {failure.message}"
     takes_a_line_out = bool(verification and verification.lost_lines)  # and what was computed for it
     if after.operations < before.operations and after.graphs >= before.graphs and not takes_a_line_out:
         return "refused", f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs"
@@ -138,6 +139,16 @@ def judge(
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; no results were, so look at them yourself"
     return ("partly compared" if verification.not_compared else "good"), equal
+
+
+def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> model.Failure | None:
+    """Return a failure of the compiler that the original does not have: a program may catch its errors, and goes on."""
+    known = Counter(before.failed)
+    for failure in failures:
+        known[failure.kind] -= 1
+        if known[failure.kind] < 0:
+            return failure
+    return None
 
 
 def _got_through(outcome: Outcome, verification: Verification | None) -> bool:

@@ -125,7 +125,7 @@ WAS, IS = "eager calls 2", "eager calls 0"
     [
         (([WAS], [IS]), ([WAS], [IS]), ([], []), ([], [])),
         (([WAS, "step 1"], [IS, "step 2"]), ([WAS], [IS]), ([], []), (["step 1"], ["step 2"])),
-        (([WAS], [IS]), ([WAS], [IS]), (["x"], []), ([WAS], [IS])),
+        (([WAS], [IS]), ([WAS, "x"], [IS, "y"]), (["y"], ["x"]), ([], [])),
         (([WAS], ["eager calls 1"]), ([WAS], [IS]), ([IS], ["eager calls 1"]), ([WAS], ["eager calls 1"])),
         (([WAS], []), ([], []), ([], []), ([WAS], [])),
         (([WAS], []), ([WAS], []), ([], []), ([WAS], [])),

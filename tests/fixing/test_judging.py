@@ -73,7 +73,12 @@ def test_nothing_to_compare_with_is_never_good() -> None:
 
 def test_a_compiler_that_fails_is_refused() -> None:
     failure = Failure(0, 1, "compiler", "post_grad", "LoweringException", "no lowering for it")
-    assert judge(FINISHED, BEFORE, BETTER, EQUAL, [failure]) == ("refused", "the compiler fails: no lowering for it")
+    refused = "refused", "the compiler fails: no lowering for it"
+    assert judge(FINISHED, BEFORE, BETTER, EQUAL, [failure]) == refused
+    assert judge(FINISHED, replace(BEFORE, failed=("Unsupported",)), BETTER, EQUAL, [failure]) == refused
+    before = replace(BEFORE, failed=("LoweringException",))
+    assert judge(FINISHED, before, BETTER, EQUAL, [failure])[0] == "good", "as it did before"
+    assert judge(FINISHED, before, BETTER, EQUAL, [failure, failure]) == refused
 
 
 def test_a_program_that_did_not_get_through_is_refused() -> None:

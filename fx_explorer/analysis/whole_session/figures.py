@@ -38,6 +38,8 @@ class SessionFigures:
     """Sizes and numbers that were dynamic and became a constant."""
     kernels: int
     compile_s: float
+    failed: tuple[str, ...] = ()
+    """The type of the error, of each time that the compiler failed. The program may have caught it."""
 
 
 def session_figures(reader: SessionReader) -> SessionFigures:
@@ -58,4 +60,5 @@ def session_figures(reader: SessionReader) -> SessionFigures:
         fixed_sizes=sum(bool(row.became) for row in symbols),
         kernels=counted.kernels,
         compile_s=counted.compile_s,
+        failed=tuple(row.kind for row in reader.rows(model.Failure, where="compiler")),
     )

@@ -42,13 +42,11 @@ def explain(captured: Comparison, of_original: Comparison, between: Comparison) 
     found = replace(captured)
     captured.differences = []
     add_differences(captured, found, of_original, between)
-    _explain_prints(captured, of_original, between)
+    _explain_prints(captured, of_original)
 
 
-def _explain_prints(captured: Comparison, of_original: Comparison, between: Comparison) -> None:
-    """Take out the lines that the original no longer prints either, or prints in addition, where both print the same."""
-    if not between.prints_equal:
-        return
+def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
+    """Take out the lines that the original no longer prints either, where both print the same ones in their place."""
     lost, new = Counter(captured.lost) & Counter(of_original.lost), Counter(captured.new) & Counter(of_original.new)
     if lost and new:
         captured.lost, captured.new = _without(captured.lost, lost), _without(captured.new, new)

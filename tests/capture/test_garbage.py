@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import traceback
 import weakref
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.side_effects import SideEffects
 
 from fx_explorer.capture.torch_compat import garbage
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
@@ -305,16 +307,35 @@ def test_what_the_program_had_left_over_is_collected_and_the_rest_becomes_old(pr
         assert any(one is stays for one in gc.get_objects(generation=2)), "it is looked through again soon"
 
 
-def test_nothing_is_collected_where_the_program_has_switched_that_off() -> None:
+@pytest.mark.parametrize("switch_off", [gc.disable, lambda: gc.set_threshold(0)], ids=["disabled", "threshold 0"])
+@pytest.mark.parametrize("around", [contextlib.nullcontext, shortcuts], ids=["bare", "recorded"])
+def test_a_program_may_switch_collection_off(
+    around: Callable[[], contextlib.AbstractContextManager[None]], switch_off: Callable[[], None]
+) -> None:
+    usual = gc.get_threshold()
+    switch_off()
+    state = gc.isenabled(), gc.get_threshold()
+    try:
+        with fresh_compiler(), around():
+            garbage = weakref.ref(Cycle())
+            torch.compile(cut, backend="eager")(Batch())
+            assert garbage() is None, "torch collects the young after a compile all the same"
+            assert (gc.isenabled(), gc.get_threshold()) == state
+    finally:
+        gc.enable()
+        gc.set_threshold(*usual)
+
+
+def test_what_was_young_before_a_compile_is_not_emptied() -> None:
+    tracers = [SideEffects.__new__(SideEffects)]
+    tracers[0].mine = "kept"
     gc.disable()
     try:
         with fresh_compiler(), shortcuts():
-            garbage = weakref.ref(Cycle())
-            assert held_by(cut, "eager") == []
-            assert garbage() is not None
-            assert not gc.isenabled()
+            torch.compile(cut, backend="eager")(Batch())
     finally:
         gc.enable()
+    assert vars(tracers[0]) == {"mine": "kept"}
 
 
 def test_what_the_program_has_frozen_stays_frozen() -> None:

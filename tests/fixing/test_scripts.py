@@ -412,6 +412,7 @@ def test_what_the_original_does_too_once_it_is_compiled_is_not_laid_to_the_fix(s
     trial = tried(script(SEES_THAT_IT_IS_COMPILED), "remove the line that asks for the break")
     assert trial.verdict == "partly compared", trial.reason
     assert "what compiling changes, with the original too (global plain_calls" in trial.reason
+    assert trial.reason.count("what compiling changes") == 1, "the captured run and the built code are told of once"
     assert "'plain calls 0' in place of 'plain calls 2'" in trial.reason
 
 

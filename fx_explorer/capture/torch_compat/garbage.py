@@ -117,8 +117,10 @@ class _Compiles:
         return run_end_callbacks
 
     def begin(self) -> None:
-        if not self._begun and gc.isenabled():
-            gc.collect(1)  # what the program has left over would become old, too
+        if not self._begun:
+            # torch collects the young after a compile, also where the program has switched collection off. Here it is done
+            # before: then all that is young at the end is of this compile.
+            gc.collect(1)
         self._begun.append((gc.get_threshold(), _collections()))
         if self._begun[0][0][0]:  # 0: the program has switched collection off
             gc.set_threshold(*_COMPILING_THRESHOLDS)

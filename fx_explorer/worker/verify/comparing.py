@@ -64,6 +64,8 @@ class Comparison:
     """Whether the changed program was also compared with its code built."""
     apart: dict[str, Apart] = field(default_factory=dict)
     """How far numbers are from each other, by the value and the call (``place_of``), also where they count as equal."""
+    by_compiling: set[str] = field(default_factory=set)
+    """What compiling changes in the original too, by the value and the call: it is named once."""
     _places: dict[str, str] = field(default_factory=dict)
     _call: str = ""
     """What the call is made with that is compared just now."""

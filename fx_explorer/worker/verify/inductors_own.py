@@ -69,10 +69,14 @@ def add_differences(comparison: Comparison, built: Comparison, of_original: Comp
     by_inductor_alone = []
     for told in built.differences:
         place = built.place_of(told)
+        if place in comparison.by_compiling and place not in by_change:
+            comparison.is_run_built = False
+            continue
         changed, original, apart = (other.apart.get(place) for other in (built, of_original, between))
         figure = f" by up to {original.largest:.3g}" if original else " too"
         if place in by_inductor and place not in by_change:
             by_inductor_alone.append(f"{told}, and that of the original{figure}")
+            comparison.by_compiling.add(place)
         elif changed and original and _is_as_far(changed, original, apart):
             by_inductor_alone.append(f"{told}, and that of the original{figure}{_part(original, apart)}")
         elif place in by_inductor:

@@ -8,7 +8,7 @@ it, down to the program's, and those keep their variables when they have returne
 garbage is looked for, as torch would, only where that does not free all that Dynamo knew of the program. All that stays becomes
 old: it is looked at when Python, or the program, next collects everything.
 
-GPT-2 of 12 layers for an H100, torch 2.11, Python 3.12: 0.66 s for all of 1.1 million objects, 0.1 s for these.
+GPT-2 of 12 layers for an H100, torch 2.11, Python 3.12: 0.66 s for all of 1.1 million objects, 0.1 to 0.2 s for these.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _objects(generations: tuple[int, ...], kinds: set[type]) -> list[Any]:
 
 
 def _clear(frame: FrameType) -> None:
-    """Empty the variables of a frame of torch or of ours. One that was to go on can't any more, so it is left."""
+    """Empty the variables of a frame of torch or of ours. That of a generator is left, which may have to go on."""
     code = frame.f_code
     if code.co_flags & _RESUMABLE or not code.co_filename.startswith(_NOT_THE_PROGRAMS):
         return

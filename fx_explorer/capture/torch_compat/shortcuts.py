@@ -17,16 +17,20 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
+from fx_explorer.capture.torch_compat.asked_again import answer_once
 from fx_explorer.capture.torch_compat.garbage import collected_rarely
 from fx_explorer.capture.torch_compat.graph_patterns import match_only_what_may_match
 from fx_explorer.capture.torch_compat.index_sums import has_no_symbols, work_out_sums_once
+from fx_explorer.capture.torch_compat.option_reads import read_options_quickly
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.quick_blocks import enter_blocks_quickly
 from fx_explorer.capture.torch_compat.tensor_keys import make_keys_once
 from fx_explorer.stack_room import room_behind
 
@@ -42,12 +46,16 @@ def shortcuts() -> Iterator[None]:
         _build_tables_once(stack)
         _name_no_functions(stack)
         _print_no_graphs(stack)
+        _find_no_source_lines(stack)
         _wrap_operations_once(stack)
         work_out_sums_once(stack)
         _look_for_no_symbols(stack)
         _unite_sets_quickly(stack)
         make_keys_once(stack)
         match_only_what_may_match(stack)
+        answer_once(stack)
+        read_options_quickly(stack)
+        enter_blocks_quickly(stack)
         yield
 
 
@@ -109,8 +117,9 @@ def _name_no_functions(stack: contextlib.ExitStack) -> None:
 def _print_no_graphs(stack: contextlib.ExitStack) -> None:
     """Spare AOTAutograd and Inductor printing each graph for the entry of a cache, which is off, and
     for a trace that nobody reads (``_log_joint_graph``, ``_log_fw_bw_graphs``,
-    ``codegen_and_compile``; read in torch 2.13).
+    ``codegen_and_compile``; read in torch 2.13); and writing a script that runs it, for the same.
     """
+    from torch._dynamo.repro import after_aot
     from torch._functorch._aot_autograd import graph_compile
     from torch._inductor import compile_fx
     from torch._logging._internal import trace_log
@@ -134,7 +143,35 @@ def _print_no_graphs(stack: contextlib.ExitStack) -> None:
 
         return _print_readable
 
+    def make_no_script(original: Callable[..., Any]) -> Callable[..., Any]:
+        def save_graph_repro(*args: Any, **kwargs: Any) -> Any:
+            if sys._getframe(1).f_code in codes and not vars(trace_log)["handlers"]:
+                return None
+            return original(*args, **kwargs)
+
+        return save_graph_repro
+
     stack.enter_context(patched(graph_module, "_print_readable", make))
+    if hasattr(after_aot, "save_graph_repro"):
+        stack.enter_context(patched(after_aot, "save_graph_repro", make_no_script))
+
+
+def _find_no_source_lines(stack: contextlib.ExitStack) -> None:
+    """Spare torch reading the source around each line that registers a custom operation: it asks for the line's place alone
+    (``get_source``). Modules of torch that register many are first imported while it compiles.
+    """
+    from torch._library import utils
+
+    asked = {"inspect", "getframeinfo", "sys", "_getframe", "filename", "lineno"}
+    code = _code_of(getattr(utils, "get_source", None))
+    if code is None or not set(code.co_names) <= asked:
+        return
+
+    def get_source(stacklevel: int) -> str:
+        place = inspect.getframeinfo(sys._getframe(stacklevel), context=0)
+        return f"{place.filename}:{place.lineno}"
+
+    stack.enter_context(patched(utils, "get_source", lambda original: get_source))
 
 
 def _code_of(function: Any) -> Any:

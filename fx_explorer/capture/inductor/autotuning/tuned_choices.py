@@ -50,10 +50,11 @@ class _Lowered:
 
 @contextlib.contextmanager
 def choices_hook(recording: Recording) -> Iterator[None]:
-    """Note the candidates that are timed inside the block. A virtual GPU has no times, and on a CPU
-    without one nothing is tuned that we show.
+    """Note the candidates that are timed inside the block. While inspecting none is timed, and torch's list of them, for
+    which Triton hashes itself (0.4 s), is left to whoever has something to choose from. A virtual GPU has no times, and on a
+    CPU without one nothing is tuned that we show.
     """
-    if recording.request.gpu or not (torch.version.cuda or torch.version.hip):
+    if not recording.request.build or recording.request.gpu or not (torch.version.cuda or torch.version.hip):
         yield
         return
     with noting_choices(recording):

@@ -1,0 +1,106 @@
+"""What Inductor asks of each node, though there are few answers: a layer's tensors have the sizes, types and devices of the
+layer before. Here it is answered once for each kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.torch_compat.patching import patched
+
+MOST_KINDS = 100_000
+"""After so many the answers are forgotten."""
+
+_ASKED_OF_A_NODE = {
+    *("target", "aten", "view_as_complex", "default", "op", "lift_fresh_copy", "pytree", "arg_tree_leaves", "args", "kwargs"),
+    *("isinstance", "torch", "fx", "Node", "meta", "tree_leaves", "_subclasses", "FakeTensor"),
+    *("unsupported_output_tensor", "unsupported_input_tensor"),
+}
+"""What ``fallback_node_due_to_unsupported_type`` goes by, in the releases whose rules are known."""
+
+
+def answer_once(stack: contextlib.ExitStack) -> None:
+    """Keep such answers until the stack is closed."""
+    _whether_strides_are_dense(stack)
+    _whether_types_are_supported(stack)
+
+
+def _whether_strides_are_dense(stack: contextlib.ExitStack) -> None:
+    """Keep whether numbers are the strides of a dense tensor (``_is_non_overlapping_and_dense_or_false``), to answer which
+    torch makes a new class each time.
+    """
+    import torch._prims_common as common
+
+    name = "_is_non_overlapping_and_dense_or_false"
+    if not hasattr(common, name):
+        return
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+
+    def make(original: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+        def is_dense(sizes: Any, strides: Any) -> bool:
+            kind = tuple(sizes), tuple(strides)
+            if not {*map(type, kind[0]), *map(type, kind[1])} <= {int}:
+                return original(sizes, strides)
+            answer = known.get(kind)
+            if answer is None:
+                if len(known) >= MOST_KINDS:
+                    known.clear()
+                answer = known[kind] = original(sizes, strides)
+            return answer
+
+        return is_dense
+
+    stack.enter_context(patched(common, name, make))
+
+
+def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
+    """Keep which types of tensors Inductor generates code for (``fallback_node_due_to_unsupported_type``, of each node for each
+    of its passes over a graph). It then looks only at nodes that have others, or more than one result.
+    """
+    from torch._inductor import config, lowering
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    name = "fallback_node_due_to_unsupported_type"
+    code = getattr(getattr(lowering, name, None), "__code__", None)
+    if code is None or not set(_names(code)) <= _ASKED_OF_A_NODE:
+        return
+    known: dict[tuple[torch.dtype, torch.layout, torch.device], bool] = {}
+    by_the_node = getattr(torch, "float8_e8m0fnu", None)
+
+    def is_supported(value: Any) -> bool:
+        if type(value) is not FakeTensor:
+            return value is None
+        kind = value.dtype, value.layout, value.device
+        answer = known.get(kind)
+        if answer is None:
+            depends_on_the_node = value.dtype.is_complex or value.dtype is by_the_node
+            answer = known[kind] = not depends_on_the_node and not lowering.unsupported_input_tensor(value)
+        return answer
+
+    def make(original: Callable[..., bool]) -> Callable[..., bool]:
+        def falls_back(node: torch.fx.Node, allow_cpu_inputs: bool = True) -> bool:
+            result = node.meta.get("val")
+            if is_supported(result) and all(is_supported(one.meta.get("val")) for one in node.all_input_nodes):
+                return result is not None and result.device.type == "cpu" and config.disable_cpp_codegen and original(node)
+            return original(node, allow_cpu_inputs)
+
+        return falls_back
+
+    for module in ("lowering", "graph", "pattern_matcher"):
+        owner = importlib.import_module(f"torch._inductor.{module}")
+        if hasattr(owner, name):
+            stack.enter_context(patched(owner, name, make))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield what a function asks for by name, and the functions in it."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)

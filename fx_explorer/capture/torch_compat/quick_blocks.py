@@ -1,0 +1,131 @@
+"""Blocks that torch enters tens of thousands of times while it compiles, as contexts made of generators, for some of which it
+makes a new function each time. Here they are objects with two methods, and nothing at all where a block has nothing to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+from fx_explorer.capture.torch_compat.patching import patched
+
+
+def enter_blocks_quickly(stack: contextlib.ExitStack) -> None:
+    """Do so until the stack is closed. What a torch release does otherwise than those read is left to it."""
+    _blocks_of_handlers(stack)
+    _blocks_without_guards(stack)
+    _blocks_of_nodes(stack)
+
+
+def _asks_only_for(function: Any, names: set[str]) -> bool:
+    """Return whether a function is there, and asks for nothing but these names."""
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    return code is not None and set(code.co_names) <= names
+
+
+def _blocks_of_handlers(stack: contextlib.ExitStack) -> None:
+    """Those in which Inductor uses a handler: ``V.set_ops_handler`` and the like. torch makes a context for each, and another
+    when the handler before comes back.
+    """
+    from torch._inductor import virtualized
+
+    setting = getattr(virtualized.Virtualized, "_set_handler", None)
+    if not _asks_only_for(setting, {"_get_handler", "setattr", "threadlocal", "_key", "contextmanager"}):
+        return
+    threadlocal, setters = virtualized.threadlocal, type(virtualized.V)
+
+    def _set_handler(virtual: Any, value: Any) -> _Handed:
+        prior = virtual._get_handler(False)
+        setattr(threadlocal, virtual._key, value)
+        return _Handed(virtual, prior)
+
+    stack.enter_context(patched(virtualized.Virtualized, "_set_handler", lambda original: _set_handler))
+    for name, method in list(vars(setters).items()):
+        if getattr(method, "__func__", None) is setting:  # bound before
+            stack.enter_context(patched(setters, name, lambda method: MethodType(_set_handler, method.__self__)))
+
+
+class _Handed:
+    """Gives a handler back its place at the end of a block."""
+
+    __slots__ = ("_prior", "_virtual")
+
+    def __init__(self, virtual: Any, prior: Any) -> None:
+        self._virtual = virtual
+        self._prior = prior
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *raised: object) -> None:
+        self._virtual._set_handler(self._prior)
+
+
+def _blocks_without_guards(stack: contextlib.ExitStack) -> None:
+    """Those in which no guards on sizes are made (``ShapeEnv.suppress_guards``), one for each fake tensor that is looked up.
+    torch says to a log, and notes where it will replay what happens to sizes, that one is entered and left.
+    """
+    from torch.fx.experimental import recording, symbolic_shapes
+
+    shapes: Any = symbolic_shapes.ShapeEnv
+    enter: Any = getattr(shapes, "_suppress_guards_enter", None)
+    leave: Any = getattr(shapes, "_suppress_guards_exit", None)
+    log: Any = getattr(recording, "trace_shape_events_log", None)
+    whole = getattr(symbolic_shapes, "_suppress_guards", None)
+    if log is None or not _asks_only_for(whole, {"_suppress_guards_enter", "_suppress_guards_exit"}):
+        return
+    if not hasattr(enter, "__wrapped__") or not hasattr(leave, "__wrapped__"):
+        return
+    quick_enter, quick_leave = enter.__wrapped__, leave.__wrapped__
+
+    class Unguarded:
+        __slots__ = ("_is_noted", "_shapes")
+
+        def __init__(self, shapes: Any) -> None:
+            self._shapes = shapes
+            self._is_noted = True
+
+        def __enter__(self) -> None:
+            shapes = self._shapes
+            self._is_noted = (shapes.should_record_events and not shapes.is_recording) or log.isEnabledFor(logging.DEBUG)
+            if self._is_noted:
+                shapes._suppress_guards_enter()
+            else:
+                quick_enter(shapes)
+
+        def __exit__(self, *raised: object) -> None:
+            if self._is_noted:
+                self._shapes._suppress_guards_exit()
+            else:
+                quick_leave(self._shapes)
+
+    stack.enter_context(patched(symbolic_shapes, "_suppress_guards", lambda original: Unguarded))
+
+
+def _blocks_of_nodes(stack: contextlib.ExitStack) -> None:
+    """Those in which a node is run (``Interpreter._set_current_node``). They only matter where new nodes take over what is
+    said of the one that is run, which is so while AOTAutograd traces, and not in the bodies of Inductor's loops.
+    """
+    from torch.fx import traceback
+    from torch.fx.interpreter import Interpreter
+
+    running = getattr(Interpreter, "_set_current_node", None)
+    setting = getattr(traceback, "set_current_meta", None)
+    of_the_node = {"should_preserve_node_meta", "meta", "current_meta", "copy", "NodeSource", "NodeSourceAction", "CREATE"}
+    asked = {"fx_traceback", "set_current_meta", "__class__", "__name__"}
+    if not _asks_only_for(running, asked) or not _asks_only_for(setting, of_the_node):
+        return
+    nothing = contextlib.nullcontext()
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _set_current_node(interpreter: Any, node: Any) -> Any:
+            if traceback.should_preserve_node_meta and node.meta:
+                return original(interpreter, node)
+            return nothing
+
+        return _set_current_node
+
+    stack.enter_context(patched(Interpreter, "_set_current_node", make))

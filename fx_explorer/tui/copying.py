@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, text_of
@@ -12,15 +13,18 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.views.table import Detail, Table, TableRow
 
+if TYPE_CHECKING:
+    from fx_explorer.analysis.profiles.places import PlaceTime
+
 
 def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return the code of a kernel, all of it."""
     return text_of(reader, kernel_document(reader, kernel))
 
 
-def node_text(reader: SessionReader, place: Place) -> str:
-    """Return everything that is known about a place, a fact a line."""
-    return "\n".join(f"{entry.label}: {entry.text}".strip(": ") for entry in inspect.entries(reader, place))
+def node_text(reader: SessionReader, place: Place, time: PlaceTime | None) -> str:
+    """Return everything that is known about a place, a fact a line. ``time`` is that of its node in a profile."""
+    return "\n".join(f"{entry.label}: {entry.text}".strip(": ") for entry in inspect.entries(reader, place, time))
 
 
 def facts_markdown(facts: Sequence[Fact]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.documents import document_of, node_at, text_of
 from fx_explorer.analysis.profiles.figures import profile_figures
-from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces, graph_times, profiled_places
+from fx_explorer.analysis.profiles.places import IS_PART, GraphTimes, ProfiledPlaces, graph_times, profiled_places
 from fx_explorer.tui.kernel_marks import shown_marks
 from fx_explorer.tui.panes import pane_times as panes
 from fx_explorer.tui.panes.pane import Pane
@@ -96,6 +96,24 @@ async def test_the_sort_key_puts_the_dearest_first_and_takes_it_back_on_the_same
         assert "▼" not in titles(pane)[0]
         assert node_under(driver, pane) == node
         assert pane.body.line_count == rows, "the inputs are folded again"
+
+
+async def test_all_facts_of_a_node_have_its_time_and_what_its_sign_means(gpt2: Path, open_app: OpenApp) -> None:
+    async with open_app(gpt2, size=(160, 50)) as driver:
+        pane = await graph_pane(driver)
+        times = times_of(driver, pane)
+        shared = next(at for at in range(len(times.seconds)) if times.signs[at] == IS_PART and times.seconds[at])
+        for at in (shared, list(times.seconds).index(0.0)):
+            pane.move_to(at)
+            await driver.settle()
+            time = times.at(node_under(driver, pane).position)
+            await driver.press("i")
+            line = next((line for line in driver.screen.splitlines() if " profile " in line), "")
+            assert bool(line) == bool(time)
+            if time:
+                assert f"{time.in_words} in the profile" in line
+                assert "an equal part of kernels that compute other operations, too" in line
+            await driver.press("escape")
 
 
 async def test_links_of_a_sorted_graph_lead_to_and_from_the_right_nodes(gpt2: Path, open_app: OpenApp) -> None:

@@ -21,9 +21,12 @@ from fx_explorer.session.queries.graph.links import computed_from
 from fx_explorer.session.queries.profiles import places_of_calls
 
 SHARED, SIMILAR, PART = "~", "≈", "÷"
-"""Signs before a time: shared out among calls of one name; of a kernel whose name differs in its number; an equal part of a
-kernel that computes other operations, too.
-"""
+"""Signs before a time."""
+MEANINGS = {
+    SHARED: "shared out among calls of one name",
+    SIMILAR: "of a kernel whose name differs in its number",
+    PART: "an equal part of kernels that compute other operations, too",
+}
 
 SIGNS = ("", SHARED, SIMILAR, SHARED + SIMILAR, PART, SHARED + PART, SIMILAR + PART, SHARED + SIMILAR + PART)
 """By the sum of 1, 2 and 4 for what they are made of."""
@@ -48,6 +51,11 @@ class PlaceTime:
     @property
     def in_words(self) -> str:
         return f"{self.sign} {run_time(self.seconds)}" if self.signs else run_time(self.seconds)
+
+    @property
+    def meaning(self) -> str:
+        """Say in words what the signs say; empty without any."""
+        return ", ".join(words for sign, words in MEANINGS.items() if sign in self.sign)
 
     def add(self, seconds: float, signs: int) -> None:
         self.seconds += seconds

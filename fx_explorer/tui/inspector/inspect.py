@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
@@ -27,6 +28,9 @@ from fx_explorer.session.queries.graph.nodes import operation_counts, operation_
 from fx_explorer.session.queries.kernel.kernels import names_of_kernels_of
 from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.profiles.places import PlaceTime
 
 MANY_NODES = 400
 """Nodes that are listed or asked for their source at most, of a line that a whole model passes
@@ -125,10 +129,12 @@ def where(reader: SessionReader, node: model.Node) -> str:
     return f"{place.document.title}:{node.line}" if place else ""
 
 
-def entries(reader: SessionReader, place: Place) -> list[Entry]:
-    """Return everything known about a place, in the order of the questions asked of it."""
+def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) -> list[Entry]:
+    """Return everything known about a place, in the order of the questions asked of it. ``time`` is that of its node in a
+    profile.
+    """
     node = node_at(reader, place)
-    facts = list(_node_entries(reader, node)) if node else [Entry("line", part) for part in _said_of_line(reader, place)]
+    facts = list(_node_entries(reader, node, time)) if node else [Entry("line", part) for part in _said_of_line(reader, place)]
     if place.document.stage == "kernel":
         from fx_explorer.tui.inspector.inspect_kernel import kernel_entries  # not needed for the first paint
 
@@ -148,7 +154,7 @@ def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
     return said[1:] if is_level(place.document) else said
 
 
-def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+def _node_entries(reader: SessionReader, node: model.Node, time: PlaceTime | None) -> Iterable[Entry]:
     """Yield everything that is known about a node."""
     graph = place_of_node(reader, node).document
     if name := _users_name(reader, node):
@@ -166,6 +172,8 @@ def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     yield Entry(
         "direction", "backward" if node.is_backward else graph.direction or "forward and backward are not separate here"
     )
+    if time:
+        yield Entry("profile", f"{time.in_words} in the profile", note=time.meaning)
     yield from _optional_entries(node)
     yield from _stack_entries(reader, node)
 

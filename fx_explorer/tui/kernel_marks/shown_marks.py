@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.documents import node_at
 from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import Graph, Profile
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from fx_explorer.analysis.documents import Document, Place
-    from fx_explorer.analysis.profiles.places import GraphTimes, ProfiledPlaces
+    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime, ProfiledPlaces
     from fx_explorer.session import SessionReader
 
 
@@ -97,6 +98,12 @@ class KernelMarks:
             self._read_times(reader, reader.get(Graph, graph), self.times)
         known = self._graph_times.get(graph)
         return known if known and known.whole.seconds else None
+
+    def time_of_node(self, reader: SessionReader, place: Place) -> PlaceTime | None:
+        """Return the time of the node at a place of a graph; None elsewhere, and where it has none or is not known yet."""
+        node = node_at(reader, place)
+        times = self.times_of_graph(reader, node.graph) if node else None
+        return times.of_node(node.id) if times and node else None
 
     def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
         from fx_explorer.analysis.profiles.places import graph_times  # not needed where there is no profile

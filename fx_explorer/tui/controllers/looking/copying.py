@@ -60,7 +60,10 @@ class Copying:
         from fx_explorer.tui import copying  # not needed for the first paint
 
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
-        self._copy(copying.node_text(reader, place) if reader and place else "")
+        if reader is None or place is None:
+            self._copy("")
+            return
+        self._copy(copying.node_text(reader, place, self._explorer.linked.kernel_marks.time_of_node(reader, place)))
 
     def answer(self) -> None:
         """Copy what the view says, as markdown."""

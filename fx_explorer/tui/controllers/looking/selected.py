@@ -50,7 +50,8 @@ class Selected:
         from fx_explorer.tui.inspector import inspect  # not needed for the first paint, both
         from fx_explorer.tui.screens.inspector import Inspector
 
-        chosen = await ask(self.app, Inspector(inspect.entries(reader, place)))
+        time = self._explorer.linked.kernel_marks.time_of_node(reader, place)
+        chosen = await ask(self.app, Inspector(inspect.entries(reader, place, time)))
         if chosen:
             await self._explorer.go(chosen)
 

@@ -108,12 +108,38 @@ async def test_all_facts_of_a_node_have_its_time_and_what_its_sign_means(gpt2: P
             await driver.settle()
             time = times.at(node_under(driver, pane).position)
             await driver.press("i")
-            line = next((line for line in driver.screen.splitlines() if " profile " in line), "")
-            assert bool(line) == bool(time)
+            lines = driver.screen.splitlines()
+            first, *found = [at for at, line in enumerate(lines) if "▸name " in line or " profile " in line]
+            assert bool(found) == bool(time)
             if time:
-                assert f"{time.in_words} in the profile" in line
-                assert "an equal part of kernels that compute other operations, too" in line
+                assert f"{time.in_words} in the profile" in lines[found[0]]
+                await driver.press(*["down"] * (found[0] - first))
+                assert "an equal part of kernels that compute other operations, too" in driver.screen
             await driver.press("escape")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_fact_that_is_cut_is_shown_whole_below_the_list(gpt2: Path, open_app: OpenApp, size: tuple[int, int]) -> None:
+    whole = "a view, getitem or the like: it computes nothing, no kernel can be expected"
+    async with open_app(gpt2, size=size) as driver:
+        pane = await graph_pane(driver)
+        reader = driver.explorer.reader
+        assert pane.document
+        nodes = reader.nodes(reader.get(model.Graph, pane.document.id))
+        pane.move_to(next(node.position for node in nodes if node.is_view and node.module))
+        await driver.settle()
+        await driver.press("i")
+
+        def is_whole() -> bool:
+            return whole in " ".join(driver.screen.replace("│", " ").split())
+
+        assert not is_whole()
+        lines = driver.screen.splitlines()
+        first, at = (at for at, line in enumerate(lines) if "▸name " in line or " kind " in line)
+        await driver.press(*["down"] * (at - first))
+        assert is_whole()
+        await driver.press("up")
+        assert not is_whole()
 
 
 async def test_links_of_a_sorted_graph_lead_to_and_from_the_right_nodes(gpt2: Path, open_app: OpenApp) -> None:

@@ -9,8 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.widgets import Static
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.cut_text import cut_cells
+from fx_explorer.highlight import printable
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.failures.unreadable import TellsUnreadable
 from fx_explorer.tui.inspector.entry import Entry
@@ -22,7 +25,7 @@ from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 COLUMNS = (
     Column("", "muted", min_width=10, max_width=12),
     Column("", "text", min_width=44, max_width=90),
-    Column("", "muted", min_width=16, max_width=200, priority=1),
+    Column("", "muted", min_width=16, max_width=24, priority=1),
 )
 
 
@@ -33,6 +36,7 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
     Inspector { align: center middle; }
     Inspector > Vertical { width: 94%; height: 90%; background: $surface; border: round $border; padding: 0 1; }
     Inspector RowList { height: 1fr; background: $surface; }
+    Inspector Static { height: auto; max-height: 4; }
     Inspector OneLine { padding: 0; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings("place.inspect", "app.quit")
@@ -41,12 +45,14 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
         super().__init__()
         self._entries = entries
         self._list = RowList(COLUMNS, Rows([entry_row(entry) for entry in entries]), header=False)
+        self._whole = Static()
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = "All facts"
             yield self._list
+            yield self._whole
             yield self._hint
 
     def on_mount(self) -> None:
@@ -58,9 +64,13 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
         self._show_hint(event.line)
 
     def _show_hint(self, line: int) -> None:
-        """Show how the entry is known, because its row may lack the room."""
-        note = self._entries[line].note if line < len(self._entries) else ""
-        self._hint.show(Content(note or "⏎ goes where a line with → leads"), Content("esc closes"))
+        """Show all that the entry says, and how it is known, because its row may lack the room."""
+        entry = self._entries[line] if line < len(self._entries) else Entry("", "")
+        text = printable(entry.text)
+        row = "".join(piece for piece, _ in self._list.line_tokens(line))
+        self._whole.display = text not in cut_cells(row, 0, self._list.body_width)
+        self._whole.update(Content(text))
+        self._hint.show(Content(printable(entry.note) or "⏎ goes where a line with → leads"), Content("esc closes"))
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()

@@ -41,6 +41,8 @@ def test_fake_tensors_have_the_keys_that_torch_makes(monkeypatch: pytest.MonkeyP
         tensors = [matrix, matrix.t(), matrix.bool(), matrix[1], torch.empty(())]
     dynamic = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
     symbolic = mode.from_tensor(torch.empty(5, 3), symbolic_context=dynamic)
+    with mode:
+        row = symbolic[0]
     by_torch = [key_of(tensor, mode) for tensor in tensors]
     made: list[object] = []
     original = fake_tensor.TensorMetadata._flatten_into
@@ -54,9 +56,9 @@ def test_fake_tensors_have_the_keys_that_torch_makes(monkeypatch: pytest.MonkeyP
         for _ in range(2):
             assert [key_of(tensor, mode) for tensor in tensors] == by_torch
         assert len(made) == len(tensors)
-        for _ in range(2):
-            key_of(symbolic, mode)
-        assert len(made) == len(tensors) + 2, "symbols are always left to torch"
+        for one in (symbolic, row) * 2:
+            key_of(one, mode)
+        assert len(made) == len(tensors) + 4, "symbols are always left to torch"
     assert fake_tensor.TensorMetadata._flatten_into is counted
 
 

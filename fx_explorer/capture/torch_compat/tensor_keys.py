@@ -40,12 +40,14 @@ def _flatten_once(stack: contextlib.ExitStack, metadata_class: Any) -> None:
     if not set(_SIZES) <= set(names):
         return
     all_of, sizes_of = attrgetter(*names), attrgetter(*_SIZES)
+    room_of: Callable[[Any], Any] = attrgetter("storage_bytes") if "storage_bytes" in names else lambda metadata: None
     known: dict[tuple[Any, ...], list[object]] = {}
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def _flatten_into(metadata: Any, result: list[object], *rest: Any) -> None:
             shape, stride, offset = sizes_of(metadata)
-            if {*map(type, shape), *map(type, stride), type(offset)} != {int}:
+            # A row of a matrix with a symbolic number of rows has sizes that are numbers, and symbolic room.
+            if {*map(type, shape), *map(type, stride), type(offset), type(room_of(metadata) or 0)} != {int}:
                 original(metadata, result, *rest)
                 return
             values = all_of(metadata)

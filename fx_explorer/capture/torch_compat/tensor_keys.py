@@ -41,13 +41,14 @@ def _flatten_once(stack: contextlib.ExitStack, metadata_class: Any) -> None:
         return
     all_of, sizes_of = attrgetter(*names), attrgetter(*_SIZES)
     room_of: Callable[[Any], Any] = attrgetter("storage_bytes") if "storage_bytes" in names else lambda metadata: None
+    of_numbers: set[type] = {int, type(None)}  # of the types alone: to ask whether a symbol is 0 makes a guard
     known: dict[tuple[Any, ...], list[object]] = {}
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def _flatten_into(metadata: Any, result: list[object], *rest: Any) -> None:
             shape, stride, offset = sizes_of(metadata)
             # A row of a matrix with a symbolic number of rows has sizes that are numbers, and symbolic room.
-            if {*map(type, shape), *map(type, stride), type(offset), type(room_of(metadata) or 0)} != {int}:
+            if not {*map(type, shape), *map(type, stride), type(offset), type(room_of(metadata))} <= of_numbers:
                 original(metadata, result, *rest)
                 return
             values = all_of(metadata)

@@ -40,7 +40,7 @@ from torch._inductor.fx_passes.post_grad import lazy_init
 from torch._inductor.graph import GraphLowering
 from torch.utils._pytree import tree_flatten
 
-FILES = ("tensors", "calls", "values", "operators")
+FILES = ("tensors", "calls", "values", "operators", "sizes")
 
 
 def programs() -> dict[str, Callable[[], Any]]:

@@ -94,6 +94,21 @@ PROGRAMS = [
     "functional_gradient",
     "autocast_inside",
     "ahead_of_time_backends",
+    "rows_of_a_batch",
+    "parts_of_a_batch",
+    "split_and_joined",
+    "views_with_arithmetic",
+    "strided_and_unfolded",
+    "positions_made_of_sizes",
+    "picked_by_index",
+    "convolutions_of_a_batch",
+    "attention_of_a_batch",
+    "attention_over_a_length",
+    "loops_over_steps",
+    "written_in_place",
+    "rows_that_leave",
+    "rows_in_small_types",
+    "rows_counted_in_the_data",
 ]
 
 WHEN_PAUSED = [
@@ -117,6 +132,9 @@ WHEN_PAUSED = [
     "default_dtype_changes_later",
     "modes_that_change_later",
     "in_a_thread",
+    "rows_of_a_batch",
+    "written_in_place",
+    "rows_counted_in_the_data",
 ]
 """Those whose graphs, when they wait until the program is through, could come out otherwise."""
 

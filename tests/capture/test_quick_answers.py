@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import io
 import logging
 import sys
 import threading
@@ -16,15 +15,17 @@ from unittest import mock
 import pytest
 import torch
 import torch._prims_common as common
-from torch._dynamo.repro import after_aot
 from torch._inductor import graph as inductor_graph
-from torch._inductor import lowering, pattern_matcher
+from torch._inductor import loop_body, lowering, output_code, pattern_matcher
 from torch._inductor.virtualized import V
 from torch._library import utils as library
+from torch._logging._internal import trace_log
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from fx_explorer.capture.compile_caches import caches_off
+from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 
 # What is asked of each node.
@@ -65,6 +66,31 @@ def test_strides_are_dense_where_torch_finds_them_so(monkeypatch: pytest.MonkeyP
             assert common.is_non_overlapping_and_dense_or_false(symbolic(5))
         assert len(asked) == len(tensors) + 2, "symbols are always left to torch"
     assert getattr(common, name) is counted
+
+
+def test_a_compiled_function_may_ask_and_interpret() -> None:
+    module = torch.fx.symbolic_trace(lambda x: x.sin())
+
+    def asking(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() if common.is_non_overlapping_and_dense_or_false(x) else x.cos()
+
+    def interpreting(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.fx.Interpreter(module).run(x)
+        return result
+
+    def counts(function: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, dict[str, int]]:
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        compiled = torch.compile(function, backend="eager")
+        for _ in range(3):
+            compiled(torch.ones(3))
+        return {group: dict(found) for group, found in torch._dynamo.utils.counters.items() if found}
+
+    for function in (asking, interpreting):
+        counts(function)  # the code of functions that Dynamo gives up on is remembered
+    by_torch = [counts(asking), counts(interpreting)]
+    with shortcuts():
+        assert [counts(asking), counts(interpreting)] == by_torch
 
 
 def nodes_of_all_types() -> list[torch.fx.Node]:
@@ -139,18 +165,24 @@ def test_a_line_is_named_as_torch_names_it() -> None:
         assert from_one_line() == by_torch
 
 
-def test_a_script_that_is_asked_for_is_written() -> None:
-    module = torch.fx.symbolic_trace(torch.nn.Linear(2, 2))
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_graphs_are_printed_for_entries_of_a_cache(is_cached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    original = output_code.CompiledFxGraph.__init__
 
-    def script() -> str:
-        text = io.StringIO()
-        after_aot.save_graph_repro(text, module, [torch.ones(2)], "inductor")
-        return text.getvalue().partition("class Repro")[2]
+    def noted(entry: Any, *args: Any, **kwargs: Any) -> None:
+        original(entry, *args, **kwargs)
+        kept.append(entry)
 
-    by_torch = script()
-    assert "forward" in by_torch
-    with shortcuts():
-        assert script() == by_torch
+    monkeypatch.setattr(output_code.CompiledFxGraph, "__init__", noted)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setitem(vars(trace_log), "handlers", [])  # torch's own leaves with the first record
+    torch._dynamo.reset()
+    with inspecting(), caches_off(), shortcuts(), torch._inductor.config.patch(fx_graph_cache=is_cached):
+        torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
+    (entry,) = kept
+    assert ("sin" in entry.inductor_post_grad_graph_str) == is_cached
+    assert "class Repro" in entry.runnable_graph_str
 
 
 # Options.
@@ -274,6 +306,13 @@ def test_handlers_are_given_back_their_place() -> None:
                     raise ZeroDivisionError
                 assert V.get_current_node() == "outer"
             assert type(V.get_current_node()) is before
+
+            @V.set_current_node("decorated")
+            def decorated() -> Any:
+                return V.get_current_node()
+
+            assert decorated() == "decorated"
+            assert type(V.get_current_node()) is before
             until_later.enter_context(V.set_current_node("later"))
         assert V.get_current_node() == "later"
     assert type(V.get_current_node()) is before
@@ -290,7 +329,12 @@ def test_no_guards_are_made_in_a_block_without(is_noted: bool, is_logged: bool, 
                 found.append(shapes._suppress_guards_tls())
                 raise ZeroDivisionError
             found.append(shapes._suppress_guards_tls())
-        return [*found, shapes._suppress_guards_tls(), [event.name for event in shapes.events]]
+
+        @shapes.suppress_guards()
+        def decorated() -> bool:
+            return bool(shapes._suppress_guards_tls())
+
+        return [*found, shapes._suppress_guards_tls(), decorated(), decorated(), [event.name for event in shapes.events]]
 
     log = "torch.fx.experimental.recording"
     with caplog.at_level(logging.DEBUG if is_logged else logging.INFO, log):
@@ -298,7 +342,18 @@ def test_no_guards_are_made_in_a_block_without(is_noted: bool, is_logged: bool, 
         with shortcuts():
             assert seen() == by_torch
     assert len(caplog.messages) == 2 * lines
-    assert by_torch[:4] == [False, True, True, False]
+    assert by_torch[:6] == [False, True, True, False, True, True]
+
+
+def test_shapes_of_the_programs_are_told_that_a_block_is_entered() -> None:
+    class Noting(ShapeEnv):
+        def _suppress_guards_enter(self) -> None:
+            told.append("enter")
+            super()._suppress_guards_enter()
+
+    told: list[str] = []
+    with shortcuts(), Noting().suppress_guards():
+        assert told == ["enter"]
 
 
 @pytest.mark.parametrize("around", [contextlib.nullcontext, traceback.preserve_node_meta])
@@ -307,10 +362,13 @@ def test_nodes_hand_on_what_is_said_of_them(around: Callable[[], Any]) -> None:
     for node in module.graph.nodes:
         node.meta["custom"] = {"of": node.name}
 
-    class Looking(torch.fx.Interpreter):
+    class Looking(loop_body.InterpreterShim):
         def __init__(self) -> None:
-            super().__init__(module)
+            torch.fx.Interpreter.__init__(self, module)
             self.seen: list[object] = []
+
+        def run_node(self, n: torch.fx.Node) -> Any:
+            return torch.fx.Interpreter.run_node(self, n)
 
         def call_function(self, *call: Any) -> Any:
             self.seen.append(dict(traceback.get_current_meta()).get("custom"))

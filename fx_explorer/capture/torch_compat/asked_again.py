@@ -24,6 +24,15 @@ _ASKED_OF_A_NODE = {
 }
 """What ``fallback_node_due_to_unsupported_type`` goes by, in the releases whose rules are known."""
 
+_ASKED_OF_A_TENSOR = {
+    *("is_complex", "_warn_complex_not_supported", "is_meta", "is_sparse", "is_triton_fp8_dtype_supported", "dtype", "device"),
+    *("torch", "float8_e8m0fnu", "isinstance", "target", "_ops", "OpOverload", "aten", "view", "cat", "clone", "default"),
+    *("_scaled_mm", "_scaled_mm_v2", "is_view", "ops", "prims", "convert_element_type", "unsupported_input_tensor", "is_cpu"),
+    *("config", "disable_cpp_codegen"),
+}
+"""The same for ``unsupported_input_tensor`` and ``unsupported_output_tensor``. They ask a node only about the type that is left
+to them here, and about complex numbers."""
+
 
 def answer_once(stack: contextlib.ExitStack) -> None:
     """Keep such answers until the stack is closed."""
@@ -33,7 +42,7 @@ def answer_once(stack: contextlib.ExitStack) -> None:
 
 def _whether_strides_are_dense(stack: contextlib.ExitStack) -> None:
     """Keep whether numbers are the strides of a dense tensor (``_is_non_overlapping_and_dense_or_false``), to answer which
-    torch makes a new class each time.
+    torch made a new class each time until 2.11.
     """
     import torch._prims_common as common
 
@@ -54,6 +63,7 @@ def _whether_strides_are_dense(stack: contextlib.ExitStack) -> None:
                 answer = known[kind] = original(sizes, strides)
             return answer
 
+        vars(is_dense)["_torchdynamo_inline"] = original  # what Dynamo looks at in its stead, where a compiled function asks
         return is_dense
 
     stack.enter_context(patched(common, name, make))
@@ -67,9 +77,14 @@ def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
     from torch._subclasses.fake_tensor import FakeTensor
 
     name = "fallback_node_due_to_unsupported_type"
-    code = getattr(getattr(lowering, name, None), "__code__", None)
-    if code is None or not set(_names(code)) <= _ASKED_OF_A_NODE:
-        return
+    asked = {
+        name: _ASKED_OF_A_NODE,
+        **dict.fromkeys(("unsupported_input_tensor", "unsupported_output_tensor"), _ASKED_OF_A_TENSOR),
+    }
+    for function, names in asked.items():
+        code = getattr(getattr(lowering, function, None), "__code__", None)
+        if code is None or not set(_names(code)) <= names:
+            return
     known: dict[tuple[torch.dtype, torch.layout, torch.device], bool] = {}
     by_the_node = getattr(torch, "float8_e8m0fnu", None)
 
@@ -83,11 +98,15 @@ def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
             answer = known[kind] = not depends_on_the_node and not lowering.unsupported_input_tensor(value)
         return answer
 
+    def is_left_to_cpp(value: Any) -> bool:
+        return value is not None and value.device.type == "cpu" and config.disable_cpp_codegen
+
     def make(original: Callable[..., bool]) -> Callable[..., bool]:
         def falls_back(node: torch.fx.Node, allow_cpu_inputs: bool = True) -> bool:
             result = node.meta.get("val")
-            if is_supported(result) and all(is_supported(one.meta.get("val")) for one in node.all_input_nodes):
-                return result is not None and result.device.type == "cpu" and config.disable_cpp_codegen and original(node)
+            values = [result, *[one.meta.get("val") for one in node.all_input_nodes]]
+            if all(map(is_supported, values)) and not is_left_to_cpp(result):
+                return False
             return original(node, allow_cpu_inputs)
 
         return falls_back

@@ -28,7 +28,7 @@ def read_options_quickly(stack: contextlib.ExitStack) -> None:
 
     config_class = getattr(_config_module, "ConfigModule", None)
     unset = getattr(_config_module, "_UNSET_SENTINEL", None)
-    code = getattr(vars(config_class).get("__getattr__"), "__code__", None)
+    code = getattr(getattr(config_class, "__getattr__", None), "__code__", None)
     if config_class is None or unset is None or code is None or not set(code.co_names) <= _ASKED:
         return
 

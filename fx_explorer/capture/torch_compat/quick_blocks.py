@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -44,14 +43,12 @@ def _blocks_of_handlers(stack: contextlib.ExitStack) -> None:
 
     stack.enter_context(patched(virtualized.Virtualized, "_set_handler", lambda original: _set_handler))
     for name, method in list(vars(setters).items()):
-        if getattr(method, "__func__", None) is setting:  # bound before
+        if getattr(method, "__func__", None) is setting:  # ``V.set_…`` are methods that were bound when torch was imported
             stack.enter_context(patched(setters, name, lambda method: MethodType(_set_handler, method.__self__)))
 
 
-class _Handed:
+class _Handed(contextlib.ContextDecorator):
     """Gives a handler back its place at the end of a block."""
-
-    __slots__ = ("_prior", "_virtual")
 
     def __init__(self, virtual: Any, prior: Any) -> None:
         self._virtual = virtual
@@ -81,16 +78,17 @@ def _blocks_without_guards(stack: contextlib.ExitStack) -> None:
         return
     quick_enter, quick_leave = enter.__wrapped__, leave.__wrapped__
 
-    class Unguarded:
-        __slots__ = ("_is_noted", "_shapes")
-
+    class Unguarded(contextlib.ContextDecorator):
         def __init__(self, shapes: Any) -> None:
             self._shapes = shapes
             self._is_noted = True
 
         def __enter__(self) -> None:
             shapes = self._shapes
-            self._is_noted = (shapes.should_record_events and not shapes.is_recording) or log.isEnabledFor(logging.DEBUG)
+            methods = type(shapes)
+            is_torchs = methods._suppress_guards_enter is enter and methods._suppress_guards_exit is leave
+            is_recorded = shapes.should_record_events and not shapes.is_recording
+            self._is_noted = is_recorded or not is_torchs or log.isEnabledFor(logging.DEBUG)
             if self._is_noted:
                 shapes._suppress_guards_enter()
             else:
@@ -106,26 +104,33 @@ def _blocks_without_guards(stack: contextlib.ExitStack) -> None:
 
 
 def _blocks_of_nodes(stack: contextlib.ExitStack) -> None:
-    """Those in which a node is run (``Interpreter._set_current_node``). They only matter where new nodes take over what is
-    said of the one that is run, which is so while AOTAutograd traces, and not in the bodies of Inductor's loops.
+    """Those in which a node of the body of one of Inductor's loops is run (``Interpreter._set_current_node``). They only matter
+    where new nodes take over what is said of the one that is run. Interpreters of the program's are left alone: Dynamo may look
+    at them.
     """
+    from torch._inductor import loop_body
     from torch.fx import traceback
     from torch.fx.interpreter import Interpreter
 
-    running = getattr(Interpreter, "_set_current_node", None)
-    setting = getattr(traceback, "set_current_meta", None)
+    interpreters: Any = getattr(loop_body, "InterpreterShim", None)
+    setting: Any = getattr(traceback, "set_current_meta", None)
     of_the_node = {"should_preserve_node_meta", "meta", "current_meta", "copy", "NodeSource", "NodeSourceAction", "CREATE"}
     asked = {"fx_traceback", "set_current_meta", "__class__", "__name__"}
-    if not _asks_only_for(running, asked) or not _asks_only_for(setting, of_the_node):
+    if not hasattr(Interpreter, "_set_current_node") or not _asks_only_for(setting, of_the_node):
+        return
+    running = Interpreter._set_current_node
+    if not _asks_only_for(running, asked) or getattr(interpreters, "_set_current_node", None) is not running:
         return
     nothing = contextlib.nullcontext()
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def _set_current_node(interpreter: Any, node: Any) -> Any:
-            if traceback.should_preserve_node_meta and node.meta:
-                return original(interpreter, node)
-            return nothing
+    def _set_current_node(interpreter: Any, node: Any) -> Any:
+        if (traceback.should_preserve_node_meta and node.meta) or traceback.set_current_meta is not setting:
+            return running(interpreter, node)  # type: ignore[misc]
+        return nothing
 
-        return _set_current_node
+    def give_back() -> None:
+        if vars(interpreters).get("_set_current_node") is _set_current_node:
+            del interpreters._set_current_node
 
-    stack.enter_context(patched(Interpreter, "_set_current_node", make))
+    stack.callback(give_back)
+    interpreters._set_current_node = _set_current_node

@@ -13,7 +13,7 @@ tensors 0.25 in both, patterns that cannot match 0.16 and 0.14, ordered sets 0.1
 room and contiguity of buffers 0.14 and 0.09, bounds of indices 0.12 and 0.06.
 
 Per cent of an inspected compile of 12 layers of Llama for an H100 (py-spy): contexts of handlers, guards and nodes 1.6, types
-without code 1, options 0.7, dense strides 0.7, the place of a line 0.6, scripts that run a graph 0.3.
+without code 1, options 0.7, dense strides 0.7, the place of a line 0.6.
 """
 
 from __future__ import annotations
@@ -118,11 +118,10 @@ def _name_no_functions(stack: contextlib.ExitStack) -> None:
 
 
 def _print_no_graphs(stack: contextlib.ExitStack) -> None:
-    """Spare AOTAutograd and Inductor printing each graph for the entry of a cache, which is off, and
+    """Spare AOTAutograd and Inductor printing each graph for the entry of a cache, unless the program has one on, and
     for a trace that nobody reads (``_log_joint_graph``, ``_log_fw_bw_graphs``,
-    ``codegen_and_compile``; read in torch 2.13); and writing a script that runs it, for the same.
+    ``codegen_and_compile``; read in torch 2.13).
     """
-    from torch._dynamo.repro import after_aot
     from torch._functorch._aot_autograd import graph_compile
     from torch._inductor import compile_fx
     from torch._logging._internal import trace_log
@@ -140,23 +139,13 @@ def _print_no_graphs(stack: contextlib.ExitStack) -> None:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def _print_readable(*args: Any, **kwargs: Any) -> Any:
             asked_by = sys._getframe(2).f_code  # above GraphModule.print_readable
-            if asked_by in codes and not vars(trace_log)["handlers"]:
+            if asked_by in codes and not vars(trace_log)["handlers"] and not _is_cached():
                 return ""
             return original(*args, **kwargs)
 
         return _print_readable
 
-    def make_no_script(original: Callable[..., Any]) -> Callable[..., Any]:
-        def save_graph_repro(*args: Any, **kwargs: Any) -> Any:
-            if sys._getframe(1).f_code in codes and not vars(trace_log)["handlers"]:
-                return None
-            return original(*args, **kwargs)
-
-        return save_graph_repro
-
     stack.enter_context(patched(graph_module, "_print_readable", make))
-    if hasattr(after_aot, "save_graph_repro"):
-        stack.enter_context(patched(after_aot, "save_graph_repro", make_no_script))
 
 
 def _find_no_source_lines(stack: contextlib.ExitStack) -> None:
@@ -175,6 +164,19 @@ def _find_no_source_lines(stack: contextlib.ExitStack) -> None:
         return f"{place.filename}:{place.lineno}"
 
     stack.enter_context(patched(utils, "get_source", lambda original: get_source))
+
+
+def _is_cached() -> bool:
+    """Return whether what is compiled now becomes an entry of a cache: the program may have switched one on."""
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config as inductor_config
+
+    caches = (
+        (inductor_config, "fx_graph_cache"),
+        (inductor_config, "fx_graph_remote_cache"),
+        (functorch_config, "enable_autograd_cache"),
+    )
+    return any(getattr(config, name, False) for config, name in caches)
 
 
 def _code_of(function: Any) -> Any:

@@ -54,7 +54,7 @@ def template(folder: Path, number: int, block: int) -> Caller:
 
 def timed(recording: Recording, folder: Path) -> tuple[Any, torch.fx.Node]:
     """The lowering and the node whose candidates were timed, through the lists of torch's selector."""
-    from torch._inductor.select_algorithm import get_algorithm_selector_cache
+    from torch._inductor import select_algorithm
     from torch._inductor.virtualized import V
 
     library = Caller("mm", types.SimpleNamespace(kernel_name="mm"))
@@ -63,9 +63,11 @@ def timed(recording: Recording, folder: Path) -> tuple[Any, torch.fx.Node]:
     graph = torch.fx.Graph()
     node = graph.call_function(torch.mm)
     lowering = types.SimpleNamespace()
-    cache = get_algorithm_selector_cache()
+    cache = select_algorithm.get_algorithm_selector_cache()
     before = list(cache.preprocessing_fns), list(cache.feedback_saver_fns)
     with noting_choices(recording):
+        for _ in range(2):  # as torch asks for it, for each operation
+            assert select_algorithm.get_algorithm_selector_cache() is cache
         with V.set_graph_handler(lowering), V.set_current_node(node):
             for function in cache.preprocessing_fns[len(before[0]) :]:
                 assert function(candidates) is candidates
@@ -74,6 +76,18 @@ def timed(recording: Recording, folder: Path) -> tuple[Any, torch.fx.Node]:
             function(times, "mm", [], candidates, lambda: {}, {})
     assert (cache.preprocessing_fns, cache.feedback_saver_fns) == before
     return lowering, node
+
+
+def test_the_selector_is_not_made_before_there_is_something_to_choose_from(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor import select_algorithm
+
+    made: list[bool] = []
+    monkeypatch.setattr(select_algorithm, "get_algorithm_selector_cache", lambda: made.append(True))
+    with noting_choices(recording):
+        pass
+    assert not made
 
 
 def test_every_candidate_is_kept_with_its_time_the_fastest_first(recording: Recording, tmp_path: Path) -> None:

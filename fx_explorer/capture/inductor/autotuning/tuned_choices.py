@@ -10,13 +10,15 @@ taken.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from fx_explorer.capture.inductor.autotuning.template_choices import keep_timed
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import require
 
 
@@ -50,11 +52,10 @@ class _Lowered:
 
 @contextlib.contextmanager
 def choices_hook(recording: Recording) -> Iterator[None]:
-    """Note the candidates that are timed inside the block. While inspecting none is timed, and torch's list of them, for
-    which Triton hashes itself (0.4 s), is left to whoever has something to choose from. A virtual GPU has no times, and on a
-    CPU without one nothing is tuned that we show.
+    """Note the candidates that are timed inside the block. A virtual GPU has no times, and on a CPU
+    without one nothing is tuned that we show.
     """
-    if not recording.request.build or recording.request.gpu or not (torch.version.cuda or torch.version.hip):
+    if recording.request.gpu or not (torch.version.cuda or torch.version.hip):
         yield
         return
     with noting_choices(recording):
@@ -63,15 +64,34 @@ def choices_hook(recording: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noting_choices(recording: Recording) -> Iterator[None]:
+    """Hear of candidates and times inside the block, from when there is something to choose from. To make what tells
+    takes 0.4 s on a GPU, in which Triton hashes itself.
+    """
     module = "torch._inductor.select_algorithm"
-    hear_candidates, hear_times = require(module, "add_preprocessing_fn"), require(module, "add_feedback_saver")
-    cache = require(module, "get_algorithm_selector_cache")()
+    for name in ("add_preprocessing_fn", "add_feedback_saver", "get_algorithm_selector_cache"):
+        require(module, name)
     lowered = _Lowered(recording)
-    hear_candidates(lowered.remember)
-    hear_times(lowered.timed)
-    try:
-        yield
-    finally:
-        for functions, own in ((cache.preprocessing_fns, lowered.remember), (cache.feedback_saver_fns, lowered.timed)):
-            if own in functions:  # the program may have cleared them
-                functions.remove(own)
+    heard: list[Any] = []
+
+    def told_by(selector: Any) -> list[tuple[list[Any], Any]]:
+        return [(selector.preprocessing_fns, lowered.remember), (selector.feedback_saver_fns, lowered.timed)]
+
+    def make(original: Callable[[], Any]) -> Callable[[], Any]:
+        def get_algorithm_selector_cache() -> Any:
+            selector = original()
+            for functions, own in told_by(selector):
+                if own not in functions:
+                    functions.append(own)
+            if not any(selector is one for one in heard):
+                heard.append(selector)
+            return selector
+
+        return get_algorithm_selector_cache
+
+    with patched(importlib.import_module(module), "get_algorithm_selector_cache", make):
+        try:
+            yield
+        finally:
+            for functions, own in (pair for selector in heard for pair in told_by(selector)):
+                if own in functions:  # the program may have cleared them
+                    functions.remove(own)

@@ -6,11 +6,15 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_left_below: dict[int, tuple[Any, Any]] = {}
+"""Replacements whose block has ended while another stood over them, by their ``id``, each with what it replaced."""
+
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
     """Replace ``owner.name`` with ``make(original)`` inside the block. On leaving, the original
-    comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place.
+    comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place. Blocks
+    may overlap, as those of two threads: when the last of them ends, the original is back.
     """
     original = getattr(owner, name)
     replacement = make(original)
@@ -19,7 +23,11 @@ def patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]
         yield
     finally:
         if getattr(owner, name) is replacement:
+            while id(original) in _left_below:
+                original = _left_below.pop(id(original))[1]
             setattr(owner, name, original)
+        else:
+            _left_below[id(replacement)] = replacement, original
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ def unbuilt() -> AbstractContextManager[object]:
 
 def unrecorded() -> AbstractContextManager[object]:
     """All of a capture but what it records: what it leaves out of torch's work is left out, too."""
-    from fx_explorer.capture.compile_caches import caches_off
+    from fx_explorer.capture.torch_compat.compile_caches import caches_off
     from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 
     stack = contextlib.ExitStack()

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.rows.graphs import is_region_call
+from fx_explorer.capture.torch_compat.algorithm_selector import told_by_selector
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.versions import options_there
 
@@ -258,22 +259,4 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
             notes["autotuning"] = "candidates were not timed, the first is shown; capture with --build to see the fastest"
         return choices[:1]
 
-    def leave_all(filters: list[Any]) -> None:
-        if first_only in filters:  # the program may have cleared them
-            filters.remove(first_only)
-
-    def make(original: Callable[[], Any]) -> Callable[[], Any]:
-        """Making the cache takes 0.4 s, in which Triton hashes itself: that is left to whoever has
-        something to choose from.
-        """
-
-        def get_algorithm_selector_cache() -> Any:
-            cache = original()
-            if first_only not in cache.preprocessing_fns:
-                cache.preprocessing_fns.append(first_only)
-                stack.callback(leave_all, cache.preprocessing_fns)
-            return cache
-
-        return get_algorithm_selector_cache
-
-    stack.enter_context(patched(select_algorithm, "get_algorithm_selector_cache", make))
+    stack.enter_context(told_by_selector(candidates=first_only))

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 import torch._dynamo.utils
 
-from fx_explorer.capture.compile_caches import caches_off
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording.state import Notify, Recording
@@ -24,6 +23,7 @@ from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.stepping.stepped_boundary import SteppedBoundary, stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
+from fx_explorer.capture.torch_compat.compile_caches import caches_off
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter

@@ -14,9 +14,9 @@ import torch
 from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.unrecorded import aside, recordings
+from fx_explorer.capture.torch_compat.compile_caches import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.torch_compat.versions import (
     MissingInTorch,
     dataclass_of,

@@ -24,8 +24,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from fx_explorer.capture.compile_caches import caches_off
 from fx_explorer.capture.inspecting import inspecting
+from fx_explorer.capture.torch_compat.compile_caches import caches_off
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.capture.torch_compat.versions import options_there
 

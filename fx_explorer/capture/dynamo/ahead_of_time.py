@@ -18,7 +18,6 @@ from typing import Any
 from torch._dynamo import convert_frame
 
 from fx_explorer.capture.backends.backend_names import backend_name
-from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import stages
@@ -27,6 +26,7 @@ from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import recordings
+from fx_explorer.capture.torch_compat.compile_caches import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Failure
 

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator
-from types import CodeType
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
 
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import goes_by
 
 MOST_KINDS = 100_000
-"""After so many the answers are forgotten."""
+"""So many answers are kept."""
 
 _ASKED_OF_A_NODE = {
     *("target", "aten", "view_as_complex", "default", "op", "lift_fresh_copy", "pytree", "arg_tree_leaves", "args", "kwargs"),
@@ -49,19 +50,13 @@ def _whether_strides_are_dense(stack: contextlib.ExitStack) -> None:
     name = "_is_non_overlapping_and_dense_or_false"
     if not hasattr(common, name):
         return
-    known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
 
     def make(original: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+        answer_of_numbers = lru_cache(MOST_KINDS)(original)
+
         def is_dense(sizes: Any, strides: Any) -> bool:
-            kind = tuple(sizes), tuple(strides)
-            if not {*map(type, kind[0]), *map(type, kind[1])} <= {int}:
-                return original(sizes, strides)
-            answer = known.get(kind)
-            if answer is None:
-                if len(known) >= MOST_KINDS:
-                    known.clear()
-                answer = known[kind] = original(sizes, strides)
-            return answer
+            of_numbers = {*map(type, sizes), *map(type, strides)} <= {int}
+            return answer_of_numbers(tuple(sizes), tuple(strides)) if of_numbers else original(sizes, strides)
 
         vars(is_dense)["_torchdynamo_inline"] = original  # what Dynamo looks at in its stead, where a compiled function asks
         return is_dense
@@ -81,10 +76,8 @@ def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
         name: _ASKED_OF_A_NODE,
         **dict.fromkeys(("unsupported_input_tensor", "unsupported_output_tensor"), _ASKED_OF_A_TENSOR),
     }
-    for function, names in asked.items():
-        code = getattr(getattr(lowering, function, None), "__code__", None)
-        if code is None or not set(_names(code)) <= names:
-            return
+    if not all(goes_by(getattr(lowering, function, None), names) for function, names in asked.items()):
+        return
     known: dict[tuple[torch.dtype, torch.layout, torch.device], bool] = {}
     by_the_node = getattr(torch, "float8_e8m0fnu", None)
 
@@ -115,11 +108,3 @@ def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
         owner = importlib.import_module(f"torch._inductor.{module}")
         if hasattr(owner, name):
             stack.enter_context(patched(owner, name, make))
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield what a function asks for by name, and the functions in it."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import goes_by
 
 _ASKED = {
     *("_match_fns", "len", "args", "FailedMatch", "_match_users", "kwargs", "torch.fx.operator_schemas"),
@@ -27,8 +28,8 @@ def match_only_what_may_match(stack: contextlib.ExitStack) -> None:
     names = ("FailedMatch", "PatternExpr", "CallFunction", "CallFunctionVarArgs", "MultiOutputPattern", "_TargetArgsExpr")
     if not all(hasattr(pattern_matcher, name) for name in names):
         return
-    code = getattr(vars(pattern_matcher._TargetArgsExpr).get("_match"), "__code__", None)
-    if code is None or not set(code.co_names) <= _ASKED or "_match" in vars(pattern_matcher.CallFunction):
+    own_match = vars(pattern_matcher._TargetArgsExpr).get("_match")
+    if not goes_by(own_match, _ASKED) or "_match" in vars(pattern_matcher.CallFunction):
         return
     call, any_call = pattern_matcher.CallFunction, pattern_matcher.CallFunctionVarArgs
     several = pattern_matcher.MultiOutputPattern

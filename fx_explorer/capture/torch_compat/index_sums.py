@@ -18,6 +18,7 @@ from sympy.core import relational
 from sympy.core.parameters import global_parameters
 
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import goes_by
 
 MOST_ANSWERS = 100_000
 """After so many the kept answers are forgotten."""
@@ -43,9 +44,7 @@ def _simplify_once(stack: contextlib.ExitStack) -> None:
     from torch._inductor import sizevars
 
     allocator_class = getattr(sizevars, "SizeVarAllocator", None)
-    code = getattr(getattr(allocator_class, "simplify", None), "__code__", None)
-    # A release in which it looks at more than that is left alone.
-    if code is None or not set(code.co_names) <= {"sympy", "expand", "xreplace", "replacements"}:
+    if not goes_by(getattr(allocator_class, "simplify", None), ("sympy", "expand", "xreplace", "replacements")):
         return
     known: dict[Any, Any] = {}
 

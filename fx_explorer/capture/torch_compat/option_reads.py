@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import goes_by, override_of
 
 _ASKED = {
     *("_config", "hide", "AttributeError", "__name__", "_get_alias_val", "_UNSET_SENTINEL", "env_value_force"),
@@ -28,11 +28,9 @@ def read_options_quickly(stack: contextlib.ExitStack) -> None:
 
     config_class = getattr(_config_module, "ConfigModule", None)
     unset = getattr(_config_module, "_UNSET_SENTINEL", None)
-    code = getattr(getattr(config_class, "__getattr__", None), "__code__", None)
-    if config_class is None or unset is None or code is None or not set(code.co_names) <= _ASKED:
+    if config_class is None or unset is None or not goes_by(getattr(config_class, "__getattr__", None), _ASKED):
         return
-
-    may_warn = "_warn_if_deprecated" in code.co_names
+    may_warn = hasattr(config_class, "_warn_if_deprecated")
 
     def make(original: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
         def __getattr__(config: Any, name: str) -> Any:
@@ -45,9 +43,7 @@ def read_options_quickly(stack: contextlib.ExitStack) -> None:
                 return original(config, name)
             if entry.env_value_force is not unset:
                 return entry.env_value_force
-            override = entry.user_override
-            if type(override) is ContextVar:
-                override = override.get()
+            override = override_of(entry)
             if override is not unset:
                 return override
             if entry.env_value_default is not unset:

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import Any
 
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import goes_by
 
 
 def enter_blocks_quickly(stack: contextlib.ExitStack) -> None:
@@ -19,12 +20,6 @@ def enter_blocks_quickly(stack: contextlib.ExitStack) -> None:
     _blocks_of_nodes(stack)
 
 
-def _asks_only_for(function: Any, names: set[str]) -> bool:
-    """Return whether a function is there, and asks for nothing but these names."""
-    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-    return code is not None and set(code.co_names) <= names
-
-
 def _blocks_of_handlers(stack: contextlib.ExitStack) -> None:
     """Those in which Inductor uses a handler: ``V.set_ops_handler`` and the like. torch makes a context for each, and another
     when the handler before comes back.
@@ -32,7 +27,7 @@ def _blocks_of_handlers(stack: contextlib.ExitStack) -> None:
     from torch._inductor import virtualized
 
     setting = getattr(virtualized.Virtualized, "_set_handler", None)
-    if not _asks_only_for(setting, {"_get_handler", "setattr", "threadlocal", "_key", "contextmanager"}):
+    if not goes_by(setting, ("_get_handler", "_set_handler", "setattr", "threadlocal", "_key", "contextmanager")):
         return
     threadlocal, setters = virtualized.threadlocal, type(virtualized.V)
 
@@ -72,7 +67,7 @@ def _blocks_without_guards(stack: contextlib.ExitStack) -> None:
     leave: Any = getattr(shapes, "_suppress_guards_exit", None)
     log: Any = getattr(recording, "trace_shape_events_log", None)
     whole = getattr(symbolic_shapes, "_suppress_guards", None)
-    if log is None or not _asks_only_for(whole, {"_suppress_guards_enter", "_suppress_guards_exit"}):
+    if log is None or not goes_by(whole, {"_suppress_guards_enter", "_suppress_guards_exit"}):
         return
     if not hasattr(enter, "__wrapped__") or not hasattr(leave, "__wrapped__"):
         return
@@ -116,10 +111,10 @@ def _blocks_of_nodes(stack: contextlib.ExitStack) -> None:
     setting: Any = getattr(traceback, "set_current_meta", None)
     of_the_node = {"should_preserve_node_meta", "meta", "current_meta", "copy", "NodeSource", "NodeSourceAction", "CREATE"}
     asked = {"fx_traceback", "set_current_meta", "__class__", "__name__"}
-    if not hasattr(Interpreter, "_set_current_node") or not _asks_only_for(setting, of_the_node):
+    if not hasattr(Interpreter, "_set_current_node") or not goes_by(setting, of_the_node):
         return
     running = Interpreter._set_current_node
-    if not _asks_only_for(running, asked) or getattr(interpreters, "_set_current_node", None) is not running:
+    if not goes_by(running, asked) or getattr(interpreters, "_set_current_node", None) is not running:
         return
     nothing = contextlib.nullcontext()
 

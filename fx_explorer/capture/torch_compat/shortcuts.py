@@ -24,10 +24,10 @@ import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType
 from typing import Any
 
 from fx_explorer.capture.torch_compat.asked_again import answer_once
+from fx_explorer.capture.torch_compat.compile_caches import is_cached
 from fx_explorer.capture.torch_compat.garbage import collected_rarely
 from fx_explorer.capture.torch_compat.graph_patterns import match_only_what_may_match
 from fx_explorer.capture.torch_compat.index_sums import has_no_symbols, work_out_sums_once
@@ -35,6 +35,7 @@ from fx_explorer.capture.torch_compat.option_reads import read_options_quickly
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.quick_blocks import enter_blocks_quickly
 from fx_explorer.capture.torch_compat.tensor_keys import make_keys_once
+from fx_explorer.capture.torch_compat.versions import goes_by
 from fx_explorer.stack_room import room_behind
 
 
@@ -69,7 +70,7 @@ def _give_room_on_the_stack(stack: contextlib.ExitStack) -> None:
 
     for function in (getattr(convert_frame, "_compile", None), getattr(compile_fx, "_compile_fx_inner", None)):
         if function is not None:
-            stack.enter_context(room_behind(_undecorated(function)))
+            stack.enter_context(room_behind(inspect.unwrap(function)))
 
 
 def _build_tables_once(stack: contextlib.ExitStack) -> None:
@@ -132,14 +133,14 @@ def _print_no_graphs(stack: contextlib.ExitStack) -> None:
         getattr(graph_compile, "_log_fw_bw_graphs", None),
         getattr(getattr(compile_fx, "_InProcessFxCompile", None), "codegen_and_compile", None),
     )
-    codes = {code for function in printing if isinstance(code := _code_of(function), CodeType)}
+    codes = {inspect.unwrap(function).__code__ for function in printing if function is not None}
     if not hasattr(graph_module, "_print_readable"):
         return
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def _print_readable(*args: Any, **kwargs: Any) -> Any:
             asked_by = sys._getframe(2).f_code  # above GraphModule.print_readable
-            if asked_by in codes and not vars(trace_log)["handlers"] and not _is_cached():
+            if asked_by in codes and not vars(trace_log)["handlers"] and not is_cached():
                 return ""
             return original(*args, **kwargs)
 
@@ -154,9 +155,8 @@ def _find_no_source_lines(stack: contextlib.ExitStack) -> None:
     """
     from torch._library import utils
 
-    asked = {"inspect", "getframeinfo", "sys", "_getframe", "filename", "lineno"}
-    code = _code_of(getattr(utils, "get_source", None))
-    if code is None or not set(code.co_names) <= asked:
+    asked = ("inspect", "getframeinfo", "sys", "_getframe", "filename", "lineno")
+    if not goes_by(getattr(utils, "get_source", None), asked):
         return
 
     def get_source(stacklevel: int) -> str:
@@ -164,31 +164,6 @@ def _find_no_source_lines(stack: contextlib.ExitStack) -> None:
         return f"{place.filename}:{place.lineno}"
 
     stack.enter_context(patched(utils, "get_source", lambda original: get_source))
-
-
-def _is_cached() -> bool:
-    """Return whether what is compiled now becomes an entry of a cache: the program may have switched one on."""
-    from torch._functorch import config as functorch_config
-    from torch._inductor import config as inductor_config
-
-    caches = (
-        (inductor_config, "fx_graph_cache"),
-        (inductor_config, "fx_graph_remote_cache"),
-        (functorch_config, "enable_autograd_cache"),
-    )
-    return any(getattr(config, name, False) for config, name in caches)
-
-
-def _code_of(function: Any) -> Any:
-    """Return the code of a function below its decorators."""
-    return getattr(_undecorated(function), "__code__", None)
-
-
-def _undecorated(function: Any) -> Any:
-    """Return the function below its decorators."""
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    return function
 
 
 def _wrap_operations_once(stack: contextlib.ExitStack) -> None:

@@ -14,8 +14,9 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from importlib import metadata
+from types import CodeType
 from typing import Any, get_args
 
 import torch
@@ -37,6 +38,22 @@ def require(module: str, name: str) -> Any:
 
 def has(module: str, name: str) -> bool:
     return hasattr(importlib.import_module(module), name)
+
+
+def goes_by(function: Any, names: Collection[str]) -> bool:
+    """Return whether ``function`` is there and, below its decorators, asks for no other names than these. What stands in for
+    a function of torch's follows the rules of the releases that were read; a release that goes by more is left alone.
+    """
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code is not None and set(_names_in(code)) <= set(names)
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Yield the globals and attributes that a function asks for, and those of the functions in it."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names_in(inner)
 
 
 def dataclass_of(module: str, name: str, /, **values: object) -> Any:
@@ -90,9 +107,6 @@ def known_filters() -> dict[str, GuardFilter]:
 @contextlib.contextmanager
 def every_guard_checked() -> Iterator[None]:
     """Let guards that are built inside the block look at each tensor in each call.
-
-    Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were:
-    a weight that requires gradients from now on is computed with as one that does not.
 
     Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were:
     a weight that requires gradients from now on is computed with as one that does not.
@@ -151,9 +165,6 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
 def regions_told_apart() -> Iterator[None]:
     """Let ``regional_inductor`` cut nodes out by their ``inductor_region`` inside the block, as it
     does by itself from 2.12 on.
-
-    2.11 takes all annotated nodes for one region: it gives them to
-    ``_partition_by_supported_nodes``, which 2.12 does not have.
 
     2.11 takes all annotated nodes for one region: it gives them to
     ``_partition_by_supported_nodes``, which 2.12 does not have.

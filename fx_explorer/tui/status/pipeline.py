@@ -220,10 +220,11 @@ class Bar:
 
 def bar_for(states: Sequence[StepState], room: int) -> Bar:
     """Shorten the bar until it fits into ``room`` cells: first the times go, then the less
-    important counts, then all.
+    important counts, those of graph breaks last, then all.
     """
-    for parts, has_took, separator in _LEVELS:
-        texts = tuple(f"{_shortened(s, parts)} {s.took * has_took}".strip() for s in states)
+    for of_dynamo, of_others, has_took, separator in _LEVELS:
+        parts = [of_dynamo if state.name == "Dynamo" else of_others for state in states]
+        texts = tuple(f"{_shortened(s, n)} {s.took * has_took}".strip() for s, n in zip(states, parts, strict=True))
         bar = Bar(texts, separator)
         if _width(states, bar) <= room:
             break
@@ -239,7 +240,11 @@ def _shortened(state: StepState, parts: int) -> str:
     return " · ".join(state.found[:parts])
 
 
-_LEVELS = ((9, True, " ━━ "), (9, False, " ━━ "), (2, False, " ━━ "), (1, False, " ━━ "), (1, False, " ━ "), (0, False, " ━━ "))
+_LEVELS = (
+    *((9, 9, True, " ━━ "), (9, 9, False, " ━━ "), (2, 2, False, " ━━ "), (2, 1, False, " ━━ "), (2, 1, False, " ━ ")),
+    *((1, 1, False, " ━━ "), (1, 1, False, " ━ "), (0, 0, False, " ━━ ")),
+)
+"""Counts of Dynamo, counts of the other steps, whether they have their times, and what stands between the steps."""
 
 
 def _width(states: Sequence[StepState], bar: Bar) -> int:

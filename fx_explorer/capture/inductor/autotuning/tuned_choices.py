@@ -10,16 +10,14 @@ taken.
 from __future__ import annotations
 
 import contextlib
-import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from fx_explorer.capture.inductor.autotuning.template_choices import keep_timed
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import require
+from fx_explorer.capture.torch_compat.algorithm_selector import told_by_selector
 
 
 class _Lowered:
@@ -62,36 +60,6 @@ def choices_hook(recording: Recording) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def noting_choices(recording: Recording) -> Iterator[None]:
-    """Hear of candidates and times inside the block, from when there is something to choose from. To make what tells
-    takes 0.4 s on a GPU, in which Triton hashes itself.
-    """
-    module = "torch._inductor.select_algorithm"
-    for name in ("add_preprocessing_fn", "add_feedback_saver", "get_algorithm_selector_cache"):
-        require(module, name)
+def noting_choices(recording: Recording) -> contextlib.AbstractContextManager[None]:
     lowered = _Lowered(recording)
-    heard: list[Any] = []
-
-    def told_by(selector: Any) -> list[tuple[list[Any], Any]]:
-        return [(selector.preprocessing_fns, lowered.remember), (selector.feedback_saver_fns, lowered.timed)]
-
-    def make(original: Callable[[], Any]) -> Callable[[], Any]:
-        def get_algorithm_selector_cache() -> Any:
-            selector = original()
-            for functions, own in told_by(selector):
-                if own not in functions:
-                    functions.append(own)
-            if not any(selector is one for one in heard):
-                heard.append(selector)
-            return selector
-
-        return get_algorithm_selector_cache
-
-    with patched(importlib.import_module(module), "get_algorithm_selector_cache", make):
-        try:
-            yield
-        finally:
-            for functions, own in (pair for selector in heard for pair in told_by(selector)):
-                if own in functions:  # the program may have cleared them
-                    functions.remove(own)
+    return told_by_selector(candidates=lowered.remember, times=lowered.timed)

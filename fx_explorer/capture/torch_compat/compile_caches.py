@@ -17,6 +17,7 @@ from fx_explorer.capture.torch_compat.patching import configured
 
 CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
 _AUTOGRAD_CACHE_OFF: dict[str, Any] = {"enable_autograd_cache": False}
+_OFF = (inductor_config, CACHES_OFF), (functorch_config, _AUTOGRAD_CACHE_OFF)
 
 _as_before: list[list[tuple[Any, dict[str, Any]]]] = []
 """(config module, what the program had), for each capture that has the caches off."""
@@ -27,10 +28,9 @@ def caches_off() -> Iterator[None]:
     """Turn torch's caches off inside the block, so that everything is lowered: of a graph that
     comes from a cache there would be nothing to see.
     """
-    off = (inductor_config, CACHES_OFF), (functorch_config, _AUTOGRAD_CACHE_OFF)
-    before = [(config, {name: getattr(config, name) for name in values}) for config, values in off]
+    before = [(config, {name: getattr(config, name) for name in values}) for config, values in _OFF]
     with contextlib.ExitStack() as stack:
-        for config, values in off:
+        for config, values in _OFF:
             stack.enter_context(configured(config, values))
         _as_before.append(before)
         stack.callback(_as_before.remove, before)
@@ -46,6 +46,11 @@ def caches_as_before() -> Iterator[None]:
         for config, values in _as_before[0] if _as_before else ():
             stack.enter_context(configured(config, values))
         yield
+
+
+def is_cached() -> bool:
+    """Return whether what is compiled now becomes an entry of a cache: the program may have switched one on."""
+    return any(getattr(config, name) for config, values in _OFF for name in values)
 
 
 def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.overview.checks import CONDITIONS, Check, Finding
+from fx_explorer.analysis.overview.checks import CONDITIONS, Check, CheckFinding
 from fx_explorer.report.github import annotation_lines
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -121,7 +121,7 @@ def test_each_place_is_an_annotation_by_its_path_in_the_repository(
 
 @pytest.mark.parametrize("hostile", ["a,b:c.py", "100%25.py", "line\nbreak.py", "\r::error::x", "x\x1b[2J::debug::y", "é漢.py"])
 def test_an_annotation_stays_one_line_and_one_command(hostile: str) -> None:
-    failed = Check("max-guards", 0, hostile, (Finding(hostile, 3, hostile),), is_met=False)
+    failed = Check("max-guards", 0, hostile, (CheckFinding(hostile, 3, hostile),), is_met=False)
     (line,) = annotation_lines(failed)
     assert len(line.splitlines()) == 1
     assert "\x1b" not in line

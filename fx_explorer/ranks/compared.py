@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.ranks.divergence import differing_ranks, findings, first_divergence
 from fx_explorer.analysis.ranks.explaining import explained
-from fx_explorer.analysis.ranks.finding import Finding
+from fx_explorer.analysis.ranks.finding import RankFinding
 from fx_explorer.analysis.ranks.groups import RankGroup, alike, without_differing_records
 from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.analysis.words import counted
@@ -39,13 +39,13 @@ class ComparedRanks:
     summaries: tuple[RankSummary, ...]
     groups: tuple[RankGroup, ...]
     """Ranks that did the same. The others are held against the first group."""
-    findings: tuple[Finding, ...]
+    findings: tuple[RankFinding, ...]
     """The earliest first."""
     left_out: tuple[OtherFile, ...]
     notes: tuple[str, ...]
 
     @property
-    def first(self) -> Finding | None:
+    def first(self) -> RankFinding | None:
         """Return where ranks first diverged; None where they did not."""
         return first_divergence(self.findings)
 
@@ -130,7 +130,7 @@ def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> 
     return [read[path] for path in paths]
 
 
-def _explained(groups: Sequence[RankGroup], summaries: Sequence[RankSummary]) -> tuple[Finding, ...]:
+def _explained(groups: Sequence[RankGroup], summaries: Sequence[RankSummary]) -> tuple[RankFinding, ...]:
     """Return the findings, the first of them with what the sessions of one rank of either side tell."""
     found = findings(groups)
     paths = {one.rank: one.path for one in summaries}
@@ -149,7 +149,7 @@ def _explained(groups: Sequence[RankGroup], summaries: Sequence[RankSummary]) ->
         )
 
 
-def _to_explain(found: Sequence[Finding]) -> list[Finding]:
+def _to_explain(found: Sequence[RankFinding]) -> list[RankFinding]:
     """Return the first divergence of each group, and then the others, up to a limit."""
     seen: set[tuple[int, ...]] = set()
     firsts = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.overview.checks import Check, Finding
+from fx_explorer.analysis.overview.checks import Check, CheckFinding
 from fx_explorer.highlight import printable
 
 
@@ -22,7 +22,7 @@ def annotation_lines(check: Check) -> Iterator[str]:
         yield command("error", message, {**_place(found), "title": f"torch.compile: {check.condition}"})
 
 
-def _place(found: Finding) -> dict[str, str]:
+def _place(found: CheckFinding) -> dict[str, str]:
     place = {"file": found.file, "line": str(found.line or "")}
     # An empty ``line=`` would not be read as none.
     return {name: value for name, value in place.items() if value}

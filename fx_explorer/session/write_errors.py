@@ -12,7 +12,7 @@ LITTLE_ROOM = 1 << 20
 """Bytes that are left on a disk that is called full."""
 
 
-class Explained:
+class ExplainedWrite:
     """Turns what SQLite raises in a block into a SessionWriteError that says what can be done."""
 
     __slots__ = ("_path", "_verb")

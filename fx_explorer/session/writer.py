@@ -25,7 +25,7 @@ from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
 from fx_explorer.session.descriptors import Descriptor, high_numbers, never_freed, open_numbers, opened_since
 from fx_explorer.session.elsewhere import BASE, TextPlace
 from fx_explorer.session.packing import AlikeTexts
-from fx_explorer.session.write_errors import Explained
+from fx_explorer.session.write_errors import ExplainedWrite
 
 BUSY_TIMEOUT_MS = 10_000
 
@@ -174,8 +174,8 @@ class SessionWriter:
             self._is_abandoned = True
             never_freed(self._db)
 
-    def _explained(self, verb: str) -> Explained:
-        return Explained(self.path, verb)
+    def _explained(self, verb: str) -> ExplainedWrite:
+        return ExplainedWrite(self.path, verb)
 
     def set_meta(self, key: str, value: object) -> None:
         with self.transaction():

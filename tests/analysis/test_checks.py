@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.overview.checks import CONDITIONS, Check, Finding, checks, relative_to
+from fx_explorer.analysis.overview.checks import CONDITIONS, Check, CheckFinding, checks, relative_to
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 
@@ -136,12 +136,12 @@ def test_another_variant_tried_from_a_gate_is_no_compilation_more(written: Writt
     [("a/b.py", "a/b.py"), ("", ""), ("<stdin>", "<stdin>"), ("{folder}/b.py", "b.py"), ("/q/b.py", "/q/b.py")],
 )
 def test_files_below_a_folder_are_named_from_there(tmp_path: Path, file: str, shown: str) -> None:
-    check = Check("expect-graphs", 1, "", (Finding(file.format(folder=tmp_path), 3, ""),), is_met=False)
+    check = Check("expect-graphs", 1, "", (CheckFinding(file.format(folder=tmp_path), 3, ""),), is_met=False)
     assert relative_to(check, tmp_path).findings[0].file == shown
 
 
 def test_a_folder_reached_through_a_link_is_the_same_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    check = Check("expect-graphs", 1, "", (Finding(str(tmp_path / "real" / "m.py"), 3, ""),), is_met=False)
+    check = Check("expect-graphs", 1, "", (CheckFinding(str(tmp_path / "real" / "m.py"), 3, ""),), is_met=False)
     assert relative_to(check, tmp_path / "link").findings[0].file == "m.py"

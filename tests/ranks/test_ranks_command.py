@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.ranks.finding import Finding
+from fx_explorer.analysis.ranks.finding import RankFinding
 from fx_explorer.command_line.app.exploring import compared_in_words
 from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.errors import UsageError
@@ -134,7 +134,8 @@ def test_a_command_for_one_session_says_what_compares_the_ranks_of_a_directory(c
 
 def test_many_ranks_that_all_differ_are_told_in_a_screen_or_two() -> None:
     found = [
-        Finding("graph", (rank,), (0,), 0, f"the graph of f() on rank {rank} is not that of rank 0") for rank in range(1, 500)
+        RankFinding("graph", (rank,), (0,), 0, f"the graph of f() on rank {rank} is not that of rank 0")
+        for rank in range(1, 500)
     ]
     told = list(further(found, found[0]))
     assert len(told) == MOST_FURTHER + 1

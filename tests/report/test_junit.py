@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fx_explorer.analysis.overview.checks import Check, Finding
+from fx_explorer.analysis.overview.checks import Check, CheckFinding
 from fx_explorer.model import Outcome
 from fx_explorer.report.junit import junit_xml
 
@@ -15,7 +15,7 @@ MISSED = Check(
     "max-graph-breaks",
     0,
     "2 graph breaks, 0 allowed",
-    (Finding("m.py", 3, "print is called"), Finding("m.py", 9, "a branch on data")),
+    (CheckFinding("m.py", 3, "print is called"), CheckFinding("m.py", 9, "a branch on data")),
     is_met=False,
 )
 FINISHED = Outcome("finished")
@@ -74,7 +74,7 @@ def test_a_run_that_ended_well_is_no_test_case(outcome: Outcome) -> None:
     "hostile", ["</failure><failure>", "]]>", "&lt;", '" onload="', "\x1b[31m\x00\x0b", "\udcff", "\ufffe\uffff", "é 漢 🙂"]
 )
 def test_whatever_a_name_or_text_holds_the_document_stays_one(hostile: str) -> None:
-    check = Check("max-graph-breaks", 0, hostile, (Finding(hostile, 3, hostile),), is_met=False)
+    check = Check("max-graph-breaks", 0, hostile, (CheckFinding(hostile, 3, hostile),), is_met=False)
     root = parsed(check, target=hostile, outcome=Outcome("raised", hostile, 1))
     assert len(list(root.iter("testcase"))) == 2
     assert len(list(root.iter("failure"))) == 1

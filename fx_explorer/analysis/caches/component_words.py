@@ -16,7 +16,7 @@ from fx_explorer.session import SessionReader
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class KeyDifference:
     """What differs in a part of the key."""
 
     text: str
@@ -83,7 +83,7 @@ LONGEST = 100
 
 def explain(
     left: SessionReader, right: SessionReader, one: CacheAnswer, other: CacheAnswer, name: str, before: str, after: str
-) -> Explained:
+) -> KeyDifference:
     """Say what differs in the part ``name`` of both keys."""
     if name == "gm":
         return _graph(left, right, one, other, before, after)
@@ -95,18 +95,18 @@ def explain(
     else:
         words = _SETTINGS.get(name, f"what torch calls {name}")
     is_readable = name != "torch_version"  # it is a hash in bytes
-    return Explained(words, *((_short(before), _short(after)) if is_readable else ("", "")))
+    return KeyDifference(words, *((_short(before), _short(after)) if is_readable else ("", "")))
 
 
 def _graph(
     left: SessionReader, right: SessionReader, one: CacheAnswer, other: CacheAnswer, before: str, after: str
-) -> Explained:
+) -> KeyDifference:
     """Compare the code of two graphs, and name the first line that differs with the user's line that it comes from."""
     sides = before.splitlines(), after.splitlines()
     at = next((i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides)))
     lines = [side[at].strip() if at < len(side) else "" for side in sides]
     places = [_place(reader, answer, line) for reader, answer, line in zip((left, right), (one, other), lines, strict=True)]
-    return Explained("the graph", _short(lines[0]), _short(lines[1]), *places)
+    return KeyDifference("the graph", _short(lines[0]), _short(lines[1]), *places)
 
 
 def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
@@ -122,14 +122,14 @@ def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
     return ""
 
 
-def _input(number: str, before: str, after: str) -> Explained:
+def _input(number: str, before: str, after: str) -> KeyDifference:
     sides = _fields(before), _fields(after)
     differing = [key for key in dict.fromkeys([*sides[0], *sides[1]]) if sides[0].get(key) != sides[1].get(key)]
     what = [_FIELDS.get(key, key) for key in differing]
     if not what:
-        return Explained(f"input {number} of the graph", _short(before), _short(after))
+        return KeyDifference(f"input {number} of the graph", _short(before), _short(after))
     values = [", ".join(f"{_FIELDS.get(key, key)} {_plain(side.get(key, 'none'))}" for key in differing) for side in sides]
-    return Explained(f"the {what[0]} of input {number} of the graph", _short(values[0]), _short(values[1]))
+    return KeyDifference(f"the {what[0]} of input {number} of the graph", _short(values[0]), _short(values[1]))
 
 
 def _fields(text: str) -> dict[str, str]:

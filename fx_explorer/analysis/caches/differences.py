@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from fx_explorer.analysis.caches.answers import CacheAnswer, cache_answers
-from fx_explorer.analysis.caches.component_words import Explained, explain
+from fx_explorer.analysis.caches.component_words import KeyDifference, explain
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts.cache_record import Cache
 
@@ -29,7 +29,7 @@ class KeyPair:
     right: CacheAnswer
     components: tuple[DifferingComponent, ...]
     """Those that differ, in torch's order."""
-    first: Explained | None
+    first: KeyDifference | None
     """The first of them in words; None where none is known to differ."""
 
     @property

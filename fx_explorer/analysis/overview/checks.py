@@ -26,7 +26,7 @@ OTHERS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """One thing that a condition does not allow, at the user's line."""
 
     file: str
@@ -50,7 +50,7 @@ class Check:
     limit: int
     measured: str
     """``3 graph breaks, 0 allowed``."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CheckFinding, ...] = ()
     """What is not allowed, in the order of the overview; empty when the condition is met."""
     is_met: bool = True
     allowed_by: str = ""
@@ -67,7 +67,7 @@ class Check:
         """Return one line: the first place, what was measured and asked for, what is there, and the
         other places.
         """
-        first, *others = self.findings or (Finding("", 0, ""),)
+        first, *others = self.findings or (CheckFinding("", 0, ""),)
         told = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
         elsewhere = dict.fromkeys(other.where for other in others if other.where != first.where)
         if elsewhere:
@@ -128,12 +128,12 @@ def _guards(reader: SessionReader, limit: int) -> Check:
     compilation has its own.
     """
     own = [
-        (Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
+        (CheckFinding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
         for one in first_variants(reader)
         if (size := check_count(reader, one.id))
     ]
     there = [
-        (Finding(one.file, one.line, f"{plain_function(one.text)} in a child process"), one.count)
+        (CheckFinding(one.file, one.line, f"{plain_function(one.text)} in a child process"), one.count)
         for one in children(reader).of("guards")
     ]
     sizes = sorted([*own, *there], key=lambda pair: -pair[1])
@@ -161,13 +161,13 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
         findings = list(_left_findings(reader))
     else:
         compiled = (
-            Finding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in first_variants(reader)
+            CheckFinding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in first_variants(reader)
         )
         findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
     return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
 
 
-def _at_most(condition: str, limit: int, number: int, measured: str, findings: Iterator[Finding]) -> Check:
+def _at_most(condition: str, limit: int, number: int, measured: str, findings: Iterator[CheckFinding]) -> Check:
     said = f"{measured}, {limit:,} allowed"
     return Check(condition, limit, said) if number <= limit else Check(condition, limit, said, tuple(findings), is_met=False)
 
@@ -186,27 +186,29 @@ CONDITIONS: dict[str, Judge] = {
 # where it is
 
 
-def _break_findings(reader: SessionReader) -> Iterator[Finding]:
+def _break_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     for one in distinct_breaks(reader):
         times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-        yield Finding(one.file, one.line, first_line(one.in_words) + times)
+        yield CheckFinding(one.file, one.line, first_line(one.in_words) + times)
     yield from _findings_of_children(reader, "break")
 
 
-def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[Finding]:
+def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[CheckFinding]:
     found = children(reader)
     for one in found.left if kind == "left" else found.of(kind):
         times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-        yield Finding(one.file, one.line, finding_in_words(one) + times)
+        yield CheckFinding(one.file, one.line, finding_in_words(one) + times)
 
 
-def _recompile_findings(reader: SessionReader) -> Iterator[Finding]:
+def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     for one in causes(reader):
-        yield Finding(one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}")
+        yield CheckFinding(
+            one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}"
+        )
     yield from _findings_of_children(reader, "recompile")
 
 
-def _left_findings(reader: SessionReader) -> Iterator[Finding]:
+def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     """Yield the functions that run uncompiled, including those that failed to compile. Functions
     without anything to compile are left out.
     """
@@ -215,10 +217,10 @@ def _left_findings(reader: SessionReader) -> Iterator[Finding]:
     for one in left:
         said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
         if not one.has_nothing_to_compile:
-            yield Finding(one.file, one.line, limits.get((one.file, one.line), said) if one.kind == "limit" else said)
+            yield CheckFinding(one.file, one.line, limits.get((one.file, one.line), said) if one.kind == "limit" else said)
     # The same function may be a row of both tables.
     told = {(one.file, one.line) for one in left}
-    seen: set[Finding] = set()
+    seen: set[CheckFinding] = set()
     for row in first_variants(reader):
         found = _skipped(reader, row) if row.status in ("skipped", "failed") else None
         if found and found not in seen and (found.file, found.line) not in told:
@@ -227,12 +229,12 @@ def _left_findings(reader: SessionReader) -> Iterator[Finding]:
     yield from _findings_of_children(reader, "left")
 
 
-def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:
+def _skipped(reader: SessionReader, one: model.Compilation) -> CheckFinding:
     hit = next((hit for hit in limit_hits(reader) if hit.compilation == one.name), None)
     if hit:
-        return Finding(hit.file, hit.line, hit.in_words)
+        return CheckFinding(hit.file, hit.line, hit.in_words)
     text = f"{plain_function(one.function) or 'a function'} [{one.name}] was not compiled: {first_line(one.error)}"
-    return Finding(one.file, one.line, text.removesuffix(": "))
+    return CheckFinding(one.file, one.line, text.removesuffix(": "))
 
 
 def placed(reader: SessionReader, check: Check) -> Check:
@@ -240,13 +242,13 @@ def placed(reader: SessionReader, check: Check) -> Check:
     compiled function, else the target.
     """
     somewhere = _somewhere(reader)
-    findings = check.findings or (Finding("", 0, ""),)
+    findings = check.findings or (CheckFinding("", 0, ""),)
     return replace(check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings))
 
 
-def _somewhere(reader: SessionReader) -> Finding:
+def _somewhere(reader: SessionReader) -> CheckFinding:
     compiled = next((one for one in first_variants(reader) if one.file and one.line), None)
     if compiled:
-        return Finding(compiled.file, compiled.line, "")
+        return CheckFinding(compiled.file, compiled.line, "")
     file = (reader.meta("target") or {}).get("file") or ""
-    return Finding(file, 1 if file else 0, "")
+    return CheckFinding(file, 1 if file else 0, "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.overview.checks import Check, Finding, placed
+from fx_explorer.analysis.overview.checks import Check, CheckFinding, placed
 from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.analysis.whole_session.totals import totals
@@ -39,7 +39,7 @@ def _something(reader: SessionReader, name: str) -> Check | None:
     # With compilations in the session, the message of a run that ended otherwise is about something
     # else.
     why = outcome.message if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0) else ""
-    return _unmet(name, "nothing was compiled, so every limit is kept", Finding("", 0, first_line(why)))
+    return _unmet(name, "nothing was compiled, so every limit is kept", CheckFinding("", 0, first_line(why)))
 
 
 def _whole_run(reader: SessionReader, name: str) -> Check | None:
@@ -49,7 +49,9 @@ def _whole_run(reader: SessionReader, name: str) -> Check | None:
     outcome = _outcome(reader)
     if outcome is None or not outcome.is_early or outcome.exit_code:
         return None
-    return _unmet(name, "the program left before its end", Finding(outcome.file, outcome.line, first_line(outcome.message)))
+    return _unmet(
+        name, "the program left before its end", CheckFinding(outcome.file, outcome.line, first_line(outcome.message))
+    )
 
 
 def _seen(reader: SessionReader, name: str) -> Check | None:
@@ -57,7 +59,7 @@ def _seen(reader: SessionReader, name: str) -> Check | None:
     if not unseen:
         return None
     processes = counted(len(unseen), "child process")
-    findings = (Finding("", 0, f"{one.command or f'process {one.pid}'}: {one.unseen}") for one in unseen)
+    findings = (CheckFinding("", 0, f"{one.command or f'process {one.pid}'}: {one.unseen}") for one in unseen)
     return _unmet(name, f"what {processes} compiled, if anything, is not known", *dict.fromkeys(findings))
 
 
@@ -74,20 +76,20 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
     """
     damaged = damage(reader)
     if damaged:
-        return _unmet(name, "the log is not as torch wrote it", *(Finding("", 0, one) for one in damaged))
+        return _unmet(name, "the log is not as torch wrote it", *(CheckFinding("", 0, one) for one in damaged))
     gaps = [one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"]
     if not gaps:
         return None
-    findings = dict.fromkeys(Finding("", 0, first_line(one.message)) for one in gaps)
+    findings = dict.fromkeys(CheckFinding("", 0, first_line(one.message)) for one in gaps)
     return _unmet(name, f"{counted(len(gaps), 'record')} of torch's could not be taken", *findings)
 
 
-def _errors(reader: SessionReader) -> Iterator[Finding]:
+def _errors(reader: SessionReader) -> Iterator[CheckFinding]:
     for one in raised_compilations(reader):
         text = f"{plain_function(one.function) or 'a function'} [{one.name}]: {first_line(one.error)}"
-        yield Finding(one.file, one.line, text)
+        yield CheckFinding(one.file, one.line, text)
     for found in children(reader).of("error"):
-        yield Finding(found.file, found.line, f"{first_line(found.text)}, in a child process")
+        yield CheckFinding(found.file, found.line, f"{first_line(found.text)}, in a child process")
 
 
 REQUIREMENTS: dict[str, Requirement] = {
@@ -100,7 +102,7 @@ REQUIREMENTS: dict[str, Requirement] = {
 """NAME of ``--allow-NAME`` → the function that judges the requirement."""
 
 
-def _unmet(name: str, measured: str, *findings: Finding) -> Check:
+def _unmet(name: str, measured: str, *findings: CheckFinding) -> Check:
     return Check(f"allow-{name}", 0, measured, findings, is_met=False, allowed_by=f"allow-{name}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fx_explorer.analysis.naming.functions import called_function
 from fx_explorer.analysis.ranks.alignment import Pair, aligned
-from fx_explorer.analysis.ranks.finding import ASPECTS, Aspect, Finding
+from fx_explorer.analysis.ranks.finding import ASPECTS, Aspect, RankFinding
 from fx_explorer.analysis.ranks.groups import RankGroup, noted_parts
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.analysis.ranks.summary import CompilationSummary
@@ -17,7 +17,7 @@ MOST_OF_AN_ERROR = 160
 _ORDER = {aspect: at for at, aspect in enumerate(ASPECTS)}
 
 
-def findings(groups: Sequence[RankGroup]) -> list[Finding]:
+def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
     """Return in what each group differs from the first one, the earliest first. ``groups`` are as ``alike`` returns
     them.
     """
@@ -27,16 +27,16 @@ def findings(groups: Sequence[RankGroup]) -> list[Finding]:
     return sorted(found, key=lambda one: (one.position, _ORDER[one.aspect], one.ranks))
 
 
-def first_divergence(found: Sequence[Finding]) -> Finding | None:
+def first_divergence(found: Sequence[RankFinding]) -> RankFinding | None:
     return next((one for one in found if one.is_divergence), None)
 
 
-def differing_ranks(found: Sequence[Finding]) -> tuple[int, ...]:
+def differing_ranks(found: Sequence[RankFinding]) -> tuple[int, ...]:
     """Return the ranks that diverge from those they are held against."""
     return tuple(sorted({rank for one in found if one.is_divergence for rank in one.ranks}))
 
 
-def _noted_within(group: RankGroup, among: int) -> Iterator[Finding]:
+def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
     """Yield in what ranks that are alike differ by design: each aspect once, at the first compilation in which they do."""
     for aspect, parts in noted_parts(group).items():
         one, two = (RankGroup(part) for part in parts[:2])
@@ -53,7 +53,7 @@ class _Comparison:
         self._these = rank_words(group.ranks)
         self._those = others_in_words(reference.ranks, group.ranks, among)
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[RankFinding]:
         reference, group = self._reference.first, self._group.first
         if (reference.torch, reference.python) != (group.torch, group.python) and group.torch and reference.torch:
             versions = [f"torch {one.torch} and Python {one.python}" for one in (group, reference)]
@@ -74,18 +74,18 @@ class _Comparison:
             words = f"{self._these} ran the compiled graphs in another order than {self._those}"
             yield self._finding("executed", position, words)
 
-    def _missing(self, one: CompilationSummary, position: int) -> Finding:
+    def _missing(self, one: CompilationSummary, position: int) -> RankFinding:
         again = " again" if _is_recompile(one) else ""
         words = f"{self._these} did not compile {_function(one)}{again}, as {self._those} did"
         return self._finding("missing", position, words, reference=one)
 
-    def _extra(self, one: CompilationSummary, position: int) -> Finding:
+    def _extra(self, one: CompilationSummary, position: int) -> RankFinding:
         verb = "recompiled" if _is_recompile(one) else "compiled"
         took = f" (in {seconds(one.duration_s)}, which its collectives wait for)" if one.has_collectives else ""
         words = f"{self._these} {verb} {_function(one)}{took}, which {self._those} did not"
         return self._finding("extra", position, words, other=one)
 
-    def _of_pair(self, pair: Pair, position: int, has_shifted: bool) -> Iterator[Finding]:
+    def _of_pair(self, pair: Pair, position: int, has_shifted: bool) -> Iterator[RankFinding]:
         one, two = pair.reference, pair.other
         assert one is not None
         assert two is not None
@@ -142,9 +142,9 @@ class _Comparison:
         words: str,
         reference: CompilationSummary | None = None,
         other: CompilationSummary | None = None,
-    ) -> Finding:
+    ) -> RankFinding:
         place = other or reference
-        return Finding(
+        return RankFinding(
             aspect,
             self._group.ranks,
             self._reference.ranks,

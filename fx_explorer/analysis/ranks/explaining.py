@@ -14,7 +14,7 @@ from fx_explorer.analysis.naming.functions import called_function
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.naming.values import InputNames
 from fx_explorer.analysis.nodes import value_text
-from fx_explorer.analysis.ranks.finding import Aspect, Finding
+from fx_explorer.analysis.ranks.finding import Aspect, RankFinding
 from fx_explorer.analysis.ranks.fingerprints import checked, is_collective, short_target, without_identities
 from fx_explorer.analysis.ranks.path_taken import nodes_of, other_path
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
@@ -38,7 +38,7 @@ class Sides(NamedTuple):
         return (self.reader, self.compilation), (self.reference, self.other)
 
 
-def explained(finding: Finding, reader: SessionReader, reference: SessionReader, among: int) -> Finding:
+def explained(finding: RankFinding, reader: SessionReader, reference: SessionReader, among: int) -> RankFinding:
     """Return the finding with its reason and the line of the user's that it comes from, where the sessions tell them.
 
     ``reader`` is the session of one of its ranks, ``reference`` that of one of the others; ``among`` how many ranks there
@@ -57,7 +57,7 @@ def _row(reader: SessionReader, name: str) -> int:
     return found[0].id if found else 0
 
 
-def _graph(finding: Finding, sides: Sides) -> Finding | None:
+def _graph(finding: RankFinding, sides: Sides) -> RankFinding | None:
     path = other_path(sides.reader, sides.compilation, sides.reference, sides.other, sides.those)
     if path is None:
         return None
@@ -73,7 +73,7 @@ def _graph(finding: Finding, sides: Sides) -> Finding | None:
     return replace(finding, words=words, file=place[0], line=place[1])
 
 
-def _inputs(finding: Finding, sides: Sides) -> Finding | None:
+def _inputs(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (_inputs_by_name(reader, compilation) for reader, compilation in sides.of_both())
     differing = [(name, ours[name], theirs[name]) for name in ours if name in theirs and ours[name] != theirs[name]]
     if not differing:
@@ -88,7 +88,7 @@ def _inputs_by_name(reader: SessionReader, compilation: int) -> dict[str, str]:
     return {names[node.id].name: value_text(node) for node in inputs}
 
 
-def _tensors(finding: Finding, sides: Sides) -> Finding | None:
+def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
     pairs = zip(*(nodes_of(reader, compilation) for reader, compilation in sides.of_both()), strict=False)
     differing = next(((one, two) for one, two in pairs if value_text(one) != value_text(two)), None)
     if differing is None:
@@ -101,7 +101,7 @@ def _tensors(finding: Finding, sides: Sides) -> Finding | None:
     return replace(finding, words=words, file=file or finding.file, line=one.line if file else finding.line)
 
 
-def _again(finding: Finding, sides: Sides) -> Finding | None:
+def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
     """Say why a function was compiled again, on the side that did."""
     reader, name = sides.reader, finding.compilation
     if finding.aspect == "missing":
@@ -114,7 +114,7 @@ def _again(finding: Finding, sides: Sides) -> Finding | None:
     return replace(finding, words=f"{finding.words}: {without_identities(why.in_words)}{at}", file=place[0], line=place[1])
 
 
-def _breaks(finding: Finding, sides: Sides) -> Finding | None:
+def _breaks(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (
         {(row.file, row.line, row.registry_id): row for row in reader.rows(model.GraphBreak, compilation=compilation)}
         for reader, compilation in sides.of_both()
@@ -131,7 +131,7 @@ def _breaks(finding: Finding, sides: Sides) -> Finding | None:
     return None
 
 
-def _guards(finding: Finding, sides: Sides) -> Finding | None:
+def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (
         Counter(
             (checked(row), row.kind, row.source, str(row.code))
@@ -157,7 +157,7 @@ def _only(
     return [plain_code(without_identities(code), of) for what, _, _, code in one if what not in known]
 
 
-def _guard_values(finding: Finding, sides: Sides) -> Finding | None:
+def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (
         {
             row.source: plain_code(str(row.code), reader.get(model.Compilation, compilation))
@@ -172,7 +172,7 @@ def _guard_values(finding: Finding, sides: Sides) -> Finding | None:
     return replace(finding, words=f"{_function(finding)} was compiled for {told}")
 
 
-def _collectives(finding: Finding, sides: Sides) -> Finding | None:
+def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (_collectives_of(reader, compilation) for reader, compilation in sides.of_both())
     if not ours or not theirs:
         who, has, what = (sides.these, sides.those, theirs) if not ours else (sides.those, sides.these, ours)
@@ -192,7 +192,7 @@ def _collectives_of(reader: SessionReader, compilation: int) -> list[str]:
     return [short_target(node.target) for node in nodes_of(reader, compilation) if is_collective(node.target)]
 
 
-def _executed(finding: Finding, sides: Sides) -> Finding | None:
+def _executed(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (Texts(reader).executed for reader in (sides.reader, sides.reference))
     at = next((at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two), min(len(ours), len(theirs)))
     one, two = (f"[{names[at]}]" if at < len(names) else "none" for names in (ours, theirs))
@@ -205,7 +205,7 @@ def _executed(finding: Finding, sides: Sides) -> Finding | None:
 _COMPONENT = re.compile(r"\[(?P<hash>\w+)\] (?P<name>[^:]+): ?(?P<value>.*)", re.S)
 
 
-def _cache(finding: Finding, sides: Sides) -> Finding | None:
+def _cache(finding: RankFinding, sides: Sides) -> RankFinding | None:
     """Name the first component of the key in which the two sides differ."""
     ours, theirs = (_key_components(reader, compilation) for reader, compilation in sides.of_both())
     for title in ours:
@@ -241,7 +241,7 @@ def _short(text: str) -> str:
     return one_line if len(one_line) <= 60 else f"{one_line[:59]}…"
 
 
-def _results(finding: Finding, sides: Sides) -> Finding | None:
+def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (Texts(reader).results.get(compilation, []) for reader, compilation in sides.of_both())
     differing = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
     if differing is None:
@@ -251,12 +251,12 @@ def _results(finding: Finding, sides: Sides) -> Finding | None:
     return replace(finding, words=f"{finding.words}: {what} ({len(ours)} calls against {len(theirs)})")
 
 
-def _function(finding: Finding) -> str:
+def _function(finding: RankFinding) -> str:
     name = called_function(finding.function) if finding.function else ""
     return f"{name} at {in_file(finding.file, finding.line)}" if name and finding.file else name or "the compiled code"
 
 
-_EXPLAIN: dict[Aspect, Callable[[Finding, Sides], Finding | None]] = {
+_EXPLAIN: dict[Aspect, Callable[[RankFinding, Sides], RankFinding | None]] = {
     "graph": _graph,
     "inputs": _inputs,
     "tensors": _tensors,

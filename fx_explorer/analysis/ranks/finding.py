@@ -51,7 +51,7 @@ NOTED: tuple[Aspect, ...] = ("numbers", "guard_values")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RankFinding:
     """One difference between a group of ranks and those it is held against."""
 
     aspect: Aspect

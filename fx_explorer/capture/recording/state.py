@@ -27,6 +27,7 @@ from fx_explorer.capture.recording.given_callables import GivenCallables
 from fx_explorer.capture.recording.hidden_from_dynamo import DynamoAndOverridesOff, DynamoOff
 from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard, Published
 from fx_explorer.capture.recording.live_guards import LiveGuards
+from fx_explorer.capture.recording.noting import Noting
 from fx_explorer.capture.recording.rows import graphs
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
@@ -352,17 +353,17 @@ class Recording:
 
     # faults
 
-    def noting(self, what: str, stage: Stage | None = None) -> _Noting:
+    def noting(self, what: str, stage: Stage | None = None) -> Noting:
         """Record ``what`` inside the block. A fault there does no harm to the compile; it is stored
         and shown.
         """
-        return _Noting(self, what, stage, DynamoAndOverridesOff())
+        return Noting(self.add_fault, what, stage, DynamoAndOverridesOff())
 
-    def noting_guards(self, what: str, stage: Stage | None = None) -> _Noting:
+    def noting_guards(self, what: str, stage: Stage | None = None) -> Noting:
         """Do as ``noting`` where guards are evaluated: they look at whether ``__torch_function__``
         is on.
         """
-        return _Noting(self, what, stage, DynamoOff())
+        return Noting(self.add_fault, what, stage, DynamoOff())
 
     def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:
         """Store that recording ``what`` failed, which is no fault of the program's."""
@@ -402,34 +403,6 @@ class Recording:
         self._told_unavailable.add((view, reason))
         with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
             self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
-
-
-class _Noting:
-    """The wall around recording: nothing that is raised or called inside reaches the program or its
-    compiler.
-    """
-
-    __slots__ = ("_recording", "_stage", "_unseen", "_what")
-
-    def __init__(self, recording: Recording, what: str, stage: Stage | None, unseen: DynamoOff) -> None:
-        self._recording = recording
-        self._what = what
-        self._stage = stage
-        self._unseen = unseen
-
-    def __enter__(self) -> None:
-        self._unseen.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
-    ) -> bool:
-        try:
-            # What is no Exception goes on: the user's interrupt, a gate that is left.
-            if isinstance(error, Exception):
-                self._recording.add_fault(self._what, self._stage, error)
-        finally:
-            self._unseen.__exit__(None, None, None)
-        return isinstance(error, Exception)
 
 
 def _is_a_frame(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.ranks.finding import Finding
+from fx_explorer.analysis.ranks.finding import RankFinding
 from fx_explorer.analysis.ranks.groups import RankGroup, agreement
 from fx_explorer.analysis.ranks.waiting import waits
 from fx_explorer.ranks.compared import ComparedRanks
@@ -54,7 +54,7 @@ def ranks_json(ranks: ComparedRanks) -> dict[str, object]:
     }
 
 
-def _finding(one: Finding) -> dict[str, object]:
+def _finding(one: RankFinding) -> dict[str, object]:
     return {
         "aspect": one.aspect,
         "is_divergence": one.is_divergence,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from fx_explorer.analysis.ranks.finding import ASPECTS, Finding
+from fx_explorer.analysis.ranks.finding import ASPECTS, RankFinding
 from fx_explorer.analysis.ranks.groups import RankGroup, agreement
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_numbers, rank_words
 from fx_explorer.analysis.ranks.summary import began_together
@@ -48,17 +48,17 @@ def headline(ranks: ComparedRanks) -> str:
     return f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
 
 
-def first_words(finding: Finding) -> str:
+def first_words(finding: RankFinding) -> str:
     """Return the sentence about the first divergence."""
     at = f" ([{finding.compilation or finding.other_compilation}])" if finding.compilation or finding.other_compilation else ""
     return f"{as_sentence(finding.words)}{at}."
 
 
-def place(finding: Finding) -> str:
+def place(finding: RankFinding) -> str:
     return in_file(finding.file, finding.line) if finding.file else ""
 
 
-def further(found: Sequence[Finding], first: Finding | None) -> Iterator[str]:
+def further(found: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
     """Yield what else differs. Of one kind about the same ranks, only the first few are told, and how many there are."""
     rest = sorted((one for one in found if one is not first), key=lambda one: (one.position, one.ranks))
     told = 0
@@ -74,7 +74,7 @@ def further(found: Sequence[Finding], first: Finding | None) -> Iterator[str]:
             yield f"… and {len(alike) - MOST_OF_A_KIND:,} more of {rank_words(alike[0].ranks)}: {what}."
 
 
-def first_of_group(found: Sequence[Finding], group: RankGroup) -> Finding | None:
+def first_of_group(found: Sequence[RankFinding], group: RankGroup) -> RankFinding | None:
     """Return where a group first diverged; None for the first group, and for one that only has an unknown end."""
     return next((one for one in found if one.ranks == group.ranks and one.is_divergence), None)
 

@@ -25,7 +25,7 @@ from fx_explorer.tui.controllers.leaving import Leaving
 from fx_explorer.tui.controllers.looking.below import Below
 from fx_explorer.tui.controllers.looking.comparing import Comparing
 from fx_explorer.tui.controllers.looking.copying import Copying
-from fx_explorer.tui.controllers.looking.finding import Finding
+from fx_explorer.tui.controllers.looking.finding import Finder
 from fx_explorer.tui.controllers.looking.graph_forms import GraphForms
 from fx_explorer.tui.controllers.looking.moving import Moving
 from fx_explorer.tui.controllers.looking.narrowing import Narrowing
@@ -97,7 +97,7 @@ class Controllers:
         self.table_rows = TableRows(services)
         self.comparing = Comparing(services)
         self.moving = Moving(services)
-        self.finding = Finding(services)
+        self.finding = Finder(services)
         self.selected = Selected(services)
         self.copying = Copying(services)
         self.command_runs = CommandRuns(services, self.stepping, self.capturing, self.tour)

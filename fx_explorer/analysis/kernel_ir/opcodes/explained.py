@@ -26,7 +26,7 @@ _PART = re.compile(r"[.]")
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedOpcode:
     """What is known of one instruction's name."""
 
     opcode: str
@@ -42,7 +42,7 @@ class Explained:
         return f"{self.sentence.removesuffix('.')} ({told})." if told else self.sentence
 
 
-def explained(level: Level, name: str) -> Explained | None:
+def explained(level: Level, name: str) -> ExplainedOpcode | None:
     """Explain an instruction by its name with its modifiers. None for a name that the level's data file
     does not have, and at other levels.
     """
@@ -60,7 +60,7 @@ def explained(level: Level, name: str) -> Explained | None:
     modifiers = [(part, words[part]) for part in parts[known:] if part in words]
     modifiers += [(parts[0], UNIFORM)] * is_uniform
     sentence = opcodes[".".join([plain[0].removeprefix("U") if is_uniform else plain[0], *plain[1:known]])]
-    return Explained(".".join(parts[:known]), sentence, tuple(dict(modifiers).items()))
+    return ExplainedOpcode(".".join(parts[:known]), sentence, tuple(dict(modifiers).items()))
 
 
 def _longest(opcodes: dict[str, str], parts: list[str]) -> int:

@@ -13,7 +13,7 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.views.reads import FIND_READS
 
 
-class Finding:
+class Finder:
     """Opens the bar to find with, and the dialog."""
 
     def __init__(self, services: Services) -> None:

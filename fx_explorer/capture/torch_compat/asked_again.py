@@ -66,7 +66,7 @@ def _whether_strides_are_dense(stack: contextlib.ExitStack) -> None:
 
 def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
     """Keep which types of tensors Inductor generates code for (``fallback_node_due_to_unsupported_type``, of each node for each
-    of its passes over a graph). It then looks only at nodes that have others, or more than one result.
+    of its passes over a graph). torch then looks only at nodes with other types, and at those with several results.
     """
     from torch._inductor import config, lowering
     from torch._subclasses.fake_tensor import FakeTensor

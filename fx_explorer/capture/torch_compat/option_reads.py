@@ -1,5 +1,5 @@
-"""torch asks for its options a quarter of a million times while it compiles twelve layers, each time by way of what the option
-may be another name for. Those that are no other name are looked up directly here, in torch's own order.
+"""torch looks its options up a quarter of a million times while it compiles twelve layers, and finds out each time whether
+the option is only another name for a second one. Few are. The others are looked up directly here, in torch's own order.
 """
 
 from __future__ import annotations

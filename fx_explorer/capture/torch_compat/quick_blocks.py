@@ -1,5 +1,5 @@
-"""Blocks that torch enters tens of thousands of times while it compiles, as contexts made of generators, for some of which it
-makes a new function each time. Here they are objects with two methods, and nothing at all where a block has nothing to do.
+"""Blocks that torch enters tens of thousands of times while it compiles. It makes their contexts of generators, some of a new
+function each time. Here they are objects with two methods, and nothing at all where a block has nothing to do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fx_explorer.capture.torch_compat.versions import goes_by
 
 
 def enter_blocks_quickly(stack: contextlib.ExitStack) -> None:
-    """Do so until the stack is closed. What a torch release does otherwise than those read is left to it."""
+    """Make such contexts until the stack is closed. A torch release with rules that were not read makes its own."""
     _blocks_of_handlers(stack)
     _blocks_without_guards(stack)
     _blocks_of_nodes(stack)
@@ -58,7 +58,7 @@ class _Handed(contextlib.ContextDecorator):
 
 def _blocks_without_guards(stack: contextlib.ExitStack) -> None:
     """Those in which no guards on sizes are made (``ShapeEnv.suppress_guards``), one for each fake tensor that is looked up.
-    torch says to a log, and notes where it will replay what happens to sizes, that one is entered and left.
+    That one is entered and left torch writes to a log, and notes where it will replay what happens to sizes.
     """
     from torch.fx.experimental import recording, symbolic_shapes
 
